@@ -1,0 +1,55 @@
+//! What the judge says.
+
+use serde::{Deserialize, Serialize};
+
+use crate::journal::Seq;
+use crate::spec::Question;
+
+/// The verdict of an answer or of a trial; the order is from best to worst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    Held,
+    /// The evidence does not decide it. Gates like `Broken`.
+    Unproven,
+    Broken,
+    /// Our fault or the machine's, never the server's.
+    Error,
+}
+
+/// One question, answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    pub question: Question,
+    pub verdict: Verdict,
+    /// One sentence for a reviewer, with pids, times and counts.
+    pub because: String,
+    /// The same sentence with `<pid>`, `<time>` and the like in place of what changes from run to run.
+    #[serde(skip)]
+    pub stable: String,
+    /// Numbers of the events that prove it.
+    pub evidence: Vec<Seq>,
+    /// Listed by the drill as known to be broken: does not count for the trial.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub known: bool,
+}
+
+/// A question that the drill leaves out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Skipped {
+    pub question: Question,
+    pub reason: String,
+}
+
+/// All that the judge says of a trial.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Judgement {
+    /// The worst answer that counts.
+    pub verdict: Verdict,
+    pub answers: Vec<Answer>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<Skipped>,
+    /// Why the trial is an `error`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}

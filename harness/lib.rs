@@ -1,0 +1,5 @@
+//! Crash drills for MCP servers.
+
+pub mod journal;
+pub mod judge;
+pub mod spec;

@@ -1,0 +1,106 @@
+//! Templates in drill files: minijinja, strict. A name that does not resolve is an error, never an empty string.
+
+use minijinja::{Environment, UndefinedBehavior};
+use serde::Serialize;
+use serde_json::Value;
+
+/// A template that did not parse, or a name that did not resolve.
+#[derive(Debug, thiserror::Error)]
+#[error("template `{template}`: {because}")]
+pub struct TemplateError {
+    pub template: String,
+    pub because: String,
+}
+
+/// The template engine, with the rules that hold everywhere in a drill.
+#[derive(Debug)]
+pub struct Templates {
+    environment: Environment<'static>,
+}
+
+impl Default for Templates {
+    fn default() -> Self {
+        let mut environment = Environment::empty();
+        environment.set_undefined_behavior(UndefinedBehavior::Strict);
+        environment.add_filter("int", minijinja::filters::int);
+        environment.add_filter("string", minijinja::filters::string);
+        environment.add_filter("length", minijinja::filters::length);
+        environment.add_filter("first", minijinja::filters::first);
+        environment.add_filter("last", minijinja::filters::last);
+        environment.add_filter("default", minijinja::filters::default);
+        environment.add_filter("join", minijinja::filters::join);
+        environment.add_filter("upper", minijinja::filters::upper);
+        environment.add_filter("lower", minijinja::filters::lower);
+        environment.add_filter("replace", minijinja::filters::replace);
+        environment.add_filter("tojson", minijinja::filters::tojson);
+        Self { environment }
+    }
+}
+
+impl Templates {
+    /// Renders a string as text.
+    pub fn text(&self, template: &str, variables: impl Serialize) -> Result<String, TemplateError> {
+        if !template.contains("{{") && !template.contains("{%") && !template.contains("{#") {
+            return Ok(template.to_owned());
+        }
+        self.environment
+            .render_str(template, variables)
+            .map_err(|error| failed(template, &error))
+    }
+
+    /// Renders every string of a JSON value. A string that is one expression keeps the type of its value.
+    pub fn value(&self, template: &Value, variables: &Value) -> Result<Value, TemplateError> {
+        Ok(match template {
+            Value::String(text) => match one_expression(text) {
+                Some(expression) => {
+                    let compiled = self
+                        .environment
+                        .compile_expression(expression)
+                        .map_err(|error| failed(text, &error))?;
+                    let value = compiled
+                        .eval(variables)
+                        .map_err(|error| failed(text, &error))?;
+                    if value.is_undefined() {
+                        return Err(TemplateError {
+                            template: text.clone(),
+                            because: "undefined value".to_owned(),
+                        });
+                    }
+                    serde_json::to_value(value).map_err(|error| TemplateError {
+                        template: text.clone(),
+                        because: error.to_string(),
+                    })?
+                }
+                None => Value::String(self.text(text, variables)?),
+            },
+            Value::Array(items) => Value::Array(
+                items
+                    .iter()
+                    .map(|item| self.value(item, variables))
+                    .collect::<Result<_, _>>()?,
+            ),
+            Value::Object(fields) => Value::Object(
+                fields
+                    .iter()
+                    .map(|(key, field)| Ok((key.clone(), self.value(field, variables)?)))
+                    .collect::<Result<_, TemplateError>>()?,
+            ),
+            other => other.clone(),
+        })
+    }
+}
+
+/// The inside of a string that is `{{ one expression }}` and nothing else.
+fn one_expression(text: &str) -> Option<&str> {
+    let inside = text.trim().strip_prefix("{{")?.strip_suffix("}}")?;
+    (!inside.contains("{{") && !inside.contains("}}")).then_some(inside.trim())
+}
+
+fn failed(template: &str, error: &minijinja::Error) -> TemplateError {
+    TemplateError {
+        template: template.to_owned(),
+        because: error
+            .detail()
+            .map_or_else(|| error.kind().to_string(), ToOwned::to_owned),
+    }
+}
