@@ -20,19 +20,8 @@ pub struct Templates {
 
 impl Default for Templates {
     fn default() -> Self {
-        let mut environment = Environment::empty();
+        let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
-        environment.add_filter("int", minijinja::filters::int);
-        environment.add_filter("string", minijinja::filters::string);
-        environment.add_filter("length", minijinja::filters::length);
-        environment.add_filter("first", minijinja::filters::first);
-        environment.add_filter("last", minijinja::filters::last);
-        environment.add_filter("default", minijinja::filters::default);
-        environment.add_filter("join", minijinja::filters::join);
-        environment.add_filter("upper", minijinja::filters::upper);
-        environment.add_filter("lower", minijinja::filters::lower);
-        environment.add_filter("replace", minijinja::filters::replace);
-        environment.add_filter("tojson", minijinja::filters::tojson);
         Self { environment }
     }
 }
@@ -44,7 +33,7 @@ impl Templates {
             return Ok(template.to_owned());
         }
         self.environment
-            .render_str(template, variables)
+            .render_str(template, minijinja::Value::from_serialize(variables))
             .map_err(|error| failed(template, &error))
     }
 
@@ -58,7 +47,7 @@ impl Templates {
                         .compile_expression(expression)
                         .map_err(|error| failed(text, &error))?;
                     let value = compiled
-                        .eval(variables)
+                        .eval(minijinja::Value::from_serialize(variables))
                         .map_err(|error| failed(text, &error))?;
                     if value.is_undefined() {
                         return Err(TemplateError {
