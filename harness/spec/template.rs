@@ -33,7 +33,7 @@ impl Templates {
             return Ok(template.to_owned());
         }
         self.environment
-            .render_str(template, minijinja::Value::from_serialize(variables))
+            .render_str(template, minijinja::value::Serde(variables))
             .map_err(|error| failed(template, &error))
     }
 
@@ -47,7 +47,7 @@ impl Templates {
                         .compile_expression(expression)
                         .map_err(|error| failed(text, &error))?;
                     let value = compiled
-                        .eval(minijinja::Value::from_serialize(variables))
+                        .eval(minijinja::value::Serde(variables))
                         .map_err(|error| failed(text, &error))?;
                     if value.is_undefined() {
                         return Err(TemplateError {
