@@ -1,0 +1,132 @@
+//! The secrets that a drill mints: looked for everywhere, written nowhere.
+//!
+//! Each secret has a name, as `token of run A`. Whatever is written down carries the name in place of the value; the
+//! search for leaks alone knows the value.
+
+use std::sync::{Arc, RwLock};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+
+/// The secrets minted so far. Cheap to clone; all clones share one list.
+#[derive(Debug, Clone, Default)]
+pub struct Secrets {
+    known: Arc<RwLock<Vec<Secret>>>,
+}
+
+/// A secret and the forms in which it can appear.
+#[derive(Debug, Clone)]
+pub struct Secret {
+    pub name: String,
+    /// The value itself first, then its base64 forms.
+    pub forms: Vec<String>,
+}
+
+impl Secrets {
+    /// From here on `value` is replaced by its name and searched for.
+    pub fn mint(&self, name: &str, value: &str) {
+        let secret = Secret {
+            name: name.to_owned(),
+            forms: forms_of(value),
+        };
+        self.write().push(secret);
+    }
+
+    /// All secrets so far.
+    pub fn all(&self) -> Vec<Secret> {
+        self.read().clone()
+    }
+
+    /// The text with the name of each secret, in angle brackets, in place of its value.
+    pub fn conceal(&self, text: &str) -> String {
+        let mut concealed = text.to_owned();
+        for secret in self.read().iter() {
+            for form in &secret.forms {
+                if concealed.contains(form.as_str()) {
+                    concealed = concealed.replace(form.as_str(), &format!("<{}>", secret.name));
+                }
+            }
+        }
+        concealed
+    }
+
+    /// The names of the secrets that stand in these bytes.
+    pub fn seen_in(&self, bytes: &[u8]) -> Vec<String> {
+        let known = self.read();
+        names_in(&known, bytes)
+    }
+
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, Vec<Secret>> {
+        self.known
+            .read()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, Vec<Secret>> {
+        self.known
+            .write()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// The names of those of `secrets` that stand in `bytes`, in any of their forms.
+pub fn names_in(secrets: &[Secret], bytes: &[u8]) -> Vec<String> {
+    secrets
+        .iter()
+        .filter(|secret| {
+            secret
+                .forms
+                .iter()
+                .any(|form| contains(bytes, form.as_bytes()))
+        })
+        .map(|secret| secret.name.clone())
+        .collect()
+}
+
+fn contains(haystack: &[u8], needle: &[u8]) -> bool {
+    haystack.len() >= needle.len()
+        && haystack
+            .windows(needle.len())
+            .any(|window| window == needle)
+}
+
+/// A secret inside a longer text that is base64-encoded as a whole stands at one of three alignments. The characters
+/// at both ends depend on the neighbours, so only the middle is looked for.
+fn forms_of(value: &str) -> Vec<String> {
+    let mut forms = vec![value.to_owned()];
+    for lead in 0..3_usize {
+        let mut padded = vec![0_u8; lead];
+        padded.extend_from_slice(value.as_bytes());
+        let encoded = STANDARD_NO_PAD.encode(&padded);
+        let first = (lead * 8).div_ceil(6);
+        let whole = padded.len() * 8 / 6;
+        forms.push(encoded[first..whole].to_owned());
+    }
+    forms
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_written_by_its_name() {
+        let secrets = Secrets::default();
+        secrets.mint("token of run A", "drill-3f9a1c77e0b2");
+        assert_eq!(
+            secrets.conceal("Authorization: Bearer drill-3f9a1c77e0b2!"),
+            "Authorization: Bearer <token of run A>!"
+        );
+    }
+
+    #[test]
+    fn a_secret_is_found_inside_a_base64_text_at_every_alignment() {
+        let secrets = Secrets::default();
+        secrets.mint("token", "drill-3f9a1c77e0b2");
+        for user in ["", "a", "ab", "abc"] {
+            let encoded = STANDARD_NO_PAD.encode(format!("{user}:drill-3f9a1c77e0b2:x"));
+            assert_eq!(secrets.seen_in(encoded.as_bytes()), ["token"], "{encoded}");
+        }
+        assert!(secrets.seen_in(b"nothing here").is_empty());
+    }
+}
