@@ -1,5 +1,8 @@
 //! Crash drills for MCP servers.
 
+pub mod cell;
 pub mod journal;
 pub mod judge;
+pub mod roles;
+pub mod session;
 pub mod spec;

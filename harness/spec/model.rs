@@ -712,3 +712,16 @@ impl fmt::Display for Question {
         })
     }
 }
+
+impl From<Signal> for nix::sys::signal::Signal {
+    fn from(signal: Signal) -> Self {
+        match signal {
+            Signal::Kill => Self::SIGKILL,
+            Signal::Term => Self::SIGTERM,
+            Signal::Int => Self::SIGINT,
+            Signal::Hup => Self::SIGHUP,
+            Signal::Stop => Self::SIGSTOP,
+            Signal::Cont => Self::SIGCONT,
+        }
+    }
+}

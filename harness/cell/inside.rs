@@ -1,0 +1,329 @@
+//! What runs inside: the ancestor of client and server. It spawns what it is told, reaps everything, reports each spawn
+//! and exit, and ends all when the harness goes away, however that happens.
+//!
+//! One thread, one loop over two descriptors: the socket to the harness and a signalfd for SIGCHLD. It decides nothing.
+
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, ExitCode, Stdio};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::prctl;
+use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
+use nix::unistd::Pid as NixPid;
+
+use super::message::{Order, Report, Wanted, receive, send};
+use super::room::{self, Room};
+use super::{proc, sys};
+use crate::journal::{CellKind, Exit, Pid, Secret};
+
+/// The process `cargo-drill __cell`; its stdin is the socket to the harness.
+pub(crate) fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("cargo-drill: the cell failed: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> io::Result<()> {
+    let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    // Out of the terminal's foreground group: Ctrl-C is for the harness, which then ends us in order. Client and server
+    // will share this session, so that no process group of theirs is orphaned by the client's death.
+    let _ = nix::unistd::setsid();
+    let Some((
+        Order::Build {
+            wanted,
+            open_network,
+        },
+        _,
+    )) = receive::<Order>(&socket)?
+    else {
+        return Ok(());
+    };
+    if wanted == Wanted::Subreaper {
+        prctl::set_child_subreaper(true)?;
+        let root = NixPid::this().as_raw();
+        return match room::open_room() {
+            Ok(room) => Init {
+                socket,
+                root,
+                port: room.port,
+            }
+            .serve(room, CellKind::Subreaper, false),
+            Err(error) => send(
+                &socket,
+                &Report::NotReady {
+                    because: error.to_string(),
+                },
+                &[],
+            ),
+        };
+    }
+    let user_namespace = match room::leave_host(open_network) {
+        Ok(user_namespace) => user_namespace,
+        Err(error) => {
+            let because = format!("namespaces are not allowed here: {error}");
+            return send(&socket, &Report::NotReady { because }, &[]);
+        }
+    };
+    match sys::fork_single_threaded()? {
+        sys::Fork::Parent(init) => outlive(&socket, init),
+        sys::Fork::Child => {
+            // The outer process kills us when the socket closes; should it be killed itself, the kernel does.
+            prctl::set_pdeathsig(Signal::SIGKILL)?;
+            match room::furnish(open_network) {
+                Ok(room) => Init {
+                    socket,
+                    root: 1,
+                    port: room.port,
+                }
+                .serve(room, CellKind::Namespaces, user_namespace),
+                Err(error) => send(
+                    &socket,
+                    &Report::NotReady {
+                        because: error.to_string(),
+                    },
+                    &[],
+                ),
+            }
+        }
+    }
+}
+
+/// The outer process: waits until init has ended, and ends it when the harness has gone. When PID 1 of a pid namespace
+/// ends, the kernel kills all that is left in it and only then lets its parent know (pid_namespaces(7)).
+fn outlive(socket: &UnixStream, init: i32) -> io::Result<()> {
+    let pidfd = sys::pidfd(init)?;
+    let init = NixPid::from_raw(init);
+    loop {
+        // No POLLIN: the frames are init's to read. A closed peer shows without being asked for.
+        let mut watched = [
+            PollFd::new(socket.as_fd(), PollFlags::empty()),
+            PollFd::new(pidfd.as_fd(), PollFlags::POLLIN),
+        ];
+        match poll(&mut watched, PollTimeout::NONE) {
+            Err(Errno::EINTR) => continue,
+            other => other?,
+        };
+        let [peer, ended] = watched.map(|fd| fd.revents().is_some_and(|events| !events.is_empty()));
+        if peer {
+            let _ = kill(init, Signal::SIGKILL);
+        }
+        if peer || ended {
+            waitpid(init, None)?;
+            return Ok(());
+        }
+    }
+}
+
+struct Init {
+    socket: UnixStream,
+    /// Whose descendants are the cell: 1 in a namespace, our own pid under a subreaper.
+    root: Pid,
+    port: u16,
+}
+
+impl Init {
+    fn serve(self, room: Room, kind: CellKind, user_namespace: bool) -> io::Result<()> {
+        let mut children = SigSet::empty();
+        children.add(Signal::SIGCHLD);
+        children.thread_block()?;
+        let exits =
+            SignalFd::with_flags(&children, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+        let mut descriptors = vec![room.listener.as_raw_fd()];
+        descriptors.extend(room.packets.as_ref().map(std::os::fd::AsRawFd::as_raw_fd));
+        let ready = Report::Ready {
+            kind,
+            user_namespace,
+            packet_socket: room.packets.is_some(),
+            port: room.port,
+            because: None,
+        };
+        send(&self.socket, &ready, &descriptors)?;
+        // The harness alone holds the listener now: when it goes, nobody listens.
+        drop(room);
+        loop {
+            let mut watched = [
+                PollFd::new(self.socket.as_fd(), PollFlags::POLLIN),
+                PollFd::new(exits.as_fd(), PollFlags::POLLIN),
+            ];
+            match poll(&mut watched, PollTimeout::NONE) {
+                Err(Errno::EINTR) => continue,
+                other => other?,
+            };
+            let [order, exited] = watched.map(|fd| fd.revents().is_some_and(|e| !e.is_empty()));
+            if exited {
+                while exits.read_signal()?.is_some() {}
+                self.reap()?;
+            }
+            if order {
+                match receive::<Order>(&self.socket) {
+                    Ok(Some((order, descriptors))) => self.obey(order, descriptors)?,
+                    Ok(None) | Err(_) => return self.end(),
+                }
+            }
+        }
+    }
+
+    fn obey(&self, order: Order, descriptors: Vec<std::os::fd::OwnedFd>) -> io::Result<()> {
+        match order {
+            Order::Build { .. } => Ok(()),
+            Order::Spawn {
+                ticket,
+                argv,
+                env,
+                cwd,
+            } => {
+                let report = match spawn(&argv, env, &cwd, descriptors) {
+                    Ok(pid) => Report::Spawned { ticket, pid },
+                    Err(error) => Report::NotSpawned {
+                        ticket,
+                        because: error.to_string(),
+                    },
+                };
+                self.report(&report)
+            }
+            Order::Signal {
+                ticket,
+                pid,
+                signal,
+            } => {
+                // Never a group, never everybody: a pid that is not positive means those to kill(2).
+                let delivered = pid > 1
+                    && Signal::try_from(signal)
+                        .is_ok_and(|signal| kill(NixPid::from_raw(pid), signal).is_ok());
+                self.report(&Report::Signalled { ticket, delivered })
+            }
+            Order::Look {
+                ticket,
+                moment,
+                session,
+                pipes,
+                secrets,
+            } => {
+                // What has ended and waits for us is not a zombie of the server.
+                self.reap()?;
+                let secrets: Vec<Secret> = secrets
+                    .into_iter()
+                    .map(|(name, forms)| Secret { name, forms })
+                    .collect();
+                let report = match proc::look(self.root, &pipes, &secrets) {
+                    Ok(processes) => Report::Seen {
+                        ticket,
+                        moment,
+                        session,
+                        processes,
+                        sockets: proc::sockets(self.port),
+                    },
+                    Err(error) => Report::Failed {
+                        ticket,
+                        because: error.to_string(),
+                    },
+                };
+                self.report(&report)
+            }
+            Order::TcpSocket { ticket } => match sys::tcp_socket() {
+                Ok(socket) => send(
+                    &self.socket,
+                    &Report::TcpSocket { ticket },
+                    &[socket.as_raw_fd()],
+                ),
+                Err(error) => self.report(&Report::Failed {
+                    ticket,
+                    because: error.to_string(),
+                }),
+            },
+            Order::Connecting { ticket } => {
+                let ports = proc::sockets(self.port)
+                    .into_iter()
+                    .filter(|socket| socket.state == "SYN_SENT")
+                    .map(|socket| socket.local_port)
+                    .collect();
+                self.report(&Report::Connecting { ticket, ports })
+            }
+        }
+    }
+
+    /// Reaps every child that has ended and reports it. Its name is read first, while it is a zombie.
+    fn reap(&self) -> io::Result<()> {
+        let peek = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        loop {
+            let pid = match waitid(Id::All, peek) {
+                Ok(WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, _, _)) => pid,
+                Ok(_) | Err(Errno::ECHILD) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            };
+            let comm = proc::comm(pid.as_raw());
+            let exit = match waitpid(pid, None)? {
+                WaitStatus::Exited(_, code) => Exit::Code(code),
+                WaitStatus::Signaled(_, signal, core) => Exit::Signal {
+                    number: signal as i32,
+                    core,
+                },
+                _ => continue,
+            };
+            self.report(&Report::Exited {
+                pid: pid.as_raw(),
+                exit,
+                comm,
+            })?;
+        }
+    }
+
+    fn report(&self, report: &Report) -> io::Result<()> {
+        send(&self.socket, report, &[])
+    }
+
+    /// The harness has gone. In a namespace the kernel ends the rest when we return; a subreaper does it by hand, again
+    /// and again, because a process can fork while we count.
+    fn end(&self) -> io::Result<()> {
+        if self.root == 1 {
+            return Ok(());
+        }
+        loop {
+            for pid in proc::below(self.root)? {
+                let _ = kill(NixPid::from_raw(pid), Signal::SIGKILL);
+            }
+            match waitpid(None, None) {
+                Err(Errno::ECHILD) => return Ok(()),
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+fn spawn(
+    argv: &[String],
+    env: Vec<(String, String)>,
+    cwd: &std::path::Path,
+    descriptors: Vec<std::os::fd::OwnedFd>,
+) -> io::Result<Pid> {
+    let Ok([stdin, stdout, stderr]) = <[_; 3]>::try_from(descriptors) else {
+        return Err(io::Error::other("three descriptors belong to a spawn"));
+    };
+    let [_, arguments @ ..] = argv else {
+        return Err(io::Error::other("no command"));
+    };
+    let child = Command::new("/proc/self/exe")
+        .arg0(&argv[0])
+        .args(arguments)
+        .env_clear()
+        .envs(env)
+        .current_dir(cwd)
+        .stdin(Stdio::from(stdin))
+        .stdout(Stdio::from(stdout))
+        .stderr(Stdio::from(stderr))
+        // A group of its own, which the server will share, as with most clients.
+        .process_group(0)
+        .spawn()?;
+    Pid::try_from(child.id()).map_err(io::Error::other)
+}

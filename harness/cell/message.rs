@@ -1,0 +1,205 @@
+//! What the harness and the cell say to each other: one typed message a frame, with descriptors where they belong.
+
+use std::io::{self, IoSlice, IoSliceMut, Read as _};
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::journal::{CellKind, Exit, Moment, Pid, PipeEnd, Process, Session, Socket};
+
+/// Joins an order with its report.
+pub type Ticket = u64;
+
+/// What the cell is to be made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Wanted {
+    /// Namespaces where they are allowed, the subreaper otherwise.
+    Best,
+    /// Namespaces, or an error.
+    Namespaces,
+    Subreaper,
+}
+
+/// From the harness to the cell.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Order {
+    /// The first order: make the room.
+    Build { wanted: Wanted, open_network: bool },
+    /// Start a process. Three descriptors come with it: its stdin, stdout and stderr.
+    Spawn {
+        ticket: Ticket,
+        argv: Vec<String>,
+        env: Vec<(String, String)>,
+        cwd: PathBuf,
+    },
+    Signal {
+        ticket: Ticket,
+        pid: Pid,
+        signal: i32,
+    },
+    /// Look at every process. `secrets` are searched for in arguments and environments.
+    Look {
+        ticket: Ticket,
+        moment: Moment,
+        session: Session,
+        pipes: Vec<Pipe>,
+        secrets: Vec<(String, Vec<String>)>,
+    },
+    /// A fresh TCP socket of the cell's network.
+    TcpSocket { ticket: Ticket },
+    /// The local ports that are in SYN_SENT towards the remote.
+    Connecting { ticket: Ticket },
+}
+
+/// One end of a session's pipe, by its inode. Both ends of a pipe share one inode; the access mode tells them apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pipe {
+    pub end: PipeEnd,
+    pub inode: u64,
+}
+
+/// From the cell to the harness.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Report {
+    /// The room is made. Descriptors: the remote's listener, then the packet socket if there is one.
+    Ready {
+        kind: CellKind,
+        user_namespace: bool,
+        packet_socket: bool,
+        port: u16,
+        /// Why it is not the best kind.
+        because: Option<String>,
+    },
+    /// The room could not be made.
+    NotReady {
+        because: String,
+    },
+    Spawned {
+        ticket: Ticket,
+        pid: Pid,
+    },
+    NotSpawned {
+        ticket: Ticket,
+        because: String,
+    },
+    Signalled {
+        ticket: Ticket,
+        delivered: bool,
+    },
+    Seen {
+        ticket: Ticket,
+        moment: Moment,
+        session: Session,
+        processes: Vec<Process>,
+        sockets: Vec<Socket>,
+    },
+    /// One descriptor comes with it.
+    TcpSocket {
+        ticket: Ticket,
+    },
+    Connecting {
+        ticket: Ticket,
+        ports: Vec<u16>,
+    },
+    Failed {
+        ticket: Ticket,
+        because: String,
+    },
+    /// A process was reaped by the cell: an orphan, or a client.
+    Exited {
+        pid: Pid,
+        exit: Exit,
+        comm: Option<String>,
+    },
+}
+
+/// No frame is larger: a look at tens of thousands of processes stays below it.
+const MOST: usize = 64 * 1024 * 1024;
+
+/// Sends a message; `descriptors` are duplicated into the receiver.
+pub fn send<M: Serialize>(
+    socket: &UnixStream,
+    message: &M,
+    descriptors: &[RawFd],
+) -> io::Result<()> {
+    let body = serde_json::to_vec(message)?;
+    let length = u32::try_from(body.len()).map_err(|_| io::Error::other("message too large"))?;
+    let mut frame = length.to_le_bytes().to_vec();
+    frame.extend_from_slice(&body);
+    let rights = [ControlMessage::ScmRights(descriptors)];
+    let mut control: &[ControlMessage<'_>] = if descriptors.is_empty() { &[] } else { &rights };
+    let mut rest = frame.as_slice();
+    while !rest.is_empty() {
+        let sent = loop {
+            match sendmsg::<()>(
+                socket.as_raw_fd(),
+                &[IoSlice::new(rest)],
+                control,
+                MsgFlags::MSG_NOSIGNAL,
+                None,
+            ) {
+                Err(nix::Error::EINTR) => {}
+                other => break other?,
+            }
+        };
+        rest = &rest[sent..];
+        // The descriptors went with the first byte.
+        control = &[];
+    }
+    Ok(())
+}
+
+/// Receives a message and its descriptors; `None` when the other side has closed.
+pub fn receive<M: DeserializeOwned>(socket: &UnixStream) -> io::Result<Option<(M, Vec<OwnedFd>)>> {
+    let mut header = [0_u8; 4];
+    let (mut got, descriptors) = receive_head(socket, &mut header)?;
+    if got == 0 {
+        return Ok(None);
+    }
+    let mut reader = socket;
+    while got < header.len() {
+        match reader.read(&mut header[got..])? {
+            0 => return Ok(None),
+            n => got += n,
+        }
+    }
+    let length = u32::from_le_bytes(header) as usize;
+    if length > MOST {
+        return Err(io::Error::other("message too large"));
+    }
+    let mut body = vec![0; length];
+    match reader.read_exact(&mut body) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        other => other?,
+    }
+    Ok(Some((serde_json::from_slice(&body)?, descriptors)))
+}
+
+/// The first bytes of a frame, with which its descriptors arrive.
+fn receive_head(socket: &UnixStream, header: &mut [u8; 4]) -> io::Result<(usize, Vec<OwnedFd>)> {
+    let mut space = nix::cmsg_space!([RawFd; 4]);
+    loop {
+        let mut buffers = [IoSliceMut::new(header)];
+        let message = match recvmsg::<()>(
+            socket.as_raw_fd(),
+            &mut buffers,
+            Some(&mut space),
+            MsgFlags::MSG_CMSG_CLOEXEC,
+        ) {
+            Err(nix::Error::EINTR) => continue,
+            Err(nix::Error::ECONNRESET) => return Ok((0, Vec::new())),
+            other => other?,
+        };
+        let mut descriptors = Vec::new();
+        for control in message.cmsgs()? {
+            if let ControlMessageOwned::ScmRights(raw) = control {
+                descriptors.extend(raw.into_iter().map(super::sys::own));
+            }
+        }
+        return Ok((message.bytes, descriptors));
+    }
+}

@@ -1,0 +1,448 @@
+//! What runs in the harness: builds a cell, gives it orders, and turns its reports into events.
+//!
+//! A thread reads the reports and appends the events among them in the order in which the cell saw them: a look and an
+//! exit never change places. Orders wait for their report; each takes well below a millisecond.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::message::{Order, Pipe, Report, Ticket, Wanted, receive, send};
+use crate::journal::{CellKind, Event, Journal, Moment, Pid, Process, Session, Socket};
+use crate::roles;
+
+/// An order that is not answered by then never will be: the cell does nothing that waits.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
+
+/// Why the cell did not do what it was told.
+#[derive(Debug, thiserror::Error)]
+pub enum CellError {
+    #[error("failed to start the cell: {0}")]
+    Start(io::Error),
+    #[error("failed to build the cell: {0}")]
+    Build(String),
+    #[error("failed to talk to the cell: {0}")]
+    Talk(io::Error),
+    #[error("the cell has ended")]
+    Gone,
+    #[error("the cell failed: {0}")]
+    Failed(String),
+}
+
+/// A process to start in the cell: a role of this very program.
+pub struct Spawn {
+    pub argv: Vec<String>,
+    pub env: Vec<(String, String)>,
+    pub cwd: PathBuf,
+    pub stdin: OwnedFd,
+    pub stdout: OwnedFd,
+    pub stderr: OwnedFd,
+}
+
+/// What a look saw.
+pub struct Look {
+    pub processes: Vec<Process>,
+    pub sockets: Vec<Socket>,
+}
+
+/// The room of one trial. Dropping it ends everything in it.
+pub struct Cell {
+    line: Line,
+    outer: Child,
+    reader: Option<JoinHandle<()>>,
+    kind: CellKind,
+}
+
+/// What the cell hands out for the remote.
+pub struct Doorway {
+    pub listener: TcpListener,
+    pub packets: Option<OwnedFd>,
+    pub port: u16,
+}
+
+/// Orders to a cell; cheap to clone. Outlives the cell, and then every order fails.
+#[derive(Clone)]
+pub struct Line {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    socket: UnixStream,
+    /// Frames must not interleave.
+    sending: Mutex<()>,
+    waiting: Mutex<Waiting>,
+    next: AtomicU64,
+}
+
+type Waiting = Option<HashMap<Ticket, mpsc::SyncSender<(Report, Vec<OwnedFd>)>>>;
+
+impl Cell {
+    /// Builds a cell and appends `cell-ready`.
+    pub fn build(
+        wanted: Wanted,
+        open_network: bool,
+        journal: &Journal,
+    ) -> Result<(Self, Doorway), CellError> {
+        match Self::try_build(wanted, open_network, journal, None) {
+            Err(CellError::Build(because)) if wanted == Wanted::Best => {
+                Self::try_build(Wanted::Subreaper, open_network, journal, Some(&because))
+            }
+            other => other,
+        }
+    }
+
+    fn try_build(
+        wanted: Wanted,
+        open_network: bool,
+        journal: &Journal,
+        fallback: Option<&str>,
+    ) -> Result<(Self, Doorway), CellError> {
+        let (ours, theirs) = UnixStream::pair().map_err(CellError::Start)?;
+        let mut outer = roles::command(roles::Role::Cell)
+            .stdin(OwnedFd::from(theirs))
+            .stdout(Stdio::null())
+            .spawn()
+            .map_err(CellError::Start)?;
+        match Self::greet(&ours, wanted, open_network) {
+            Ok((report, descriptors)) => Self::ready(
+                ours,
+                outer,
+                report,
+                descriptors,
+                open_network,
+                journal,
+                fallback,
+            ),
+            Err(error) => {
+                drop(ours);
+                let _ = outer.wait();
+                Err(error)
+            }
+        }
+    }
+
+    fn greet(
+        socket: &UnixStream,
+        wanted: Wanted,
+        open_network: bool,
+    ) -> Result<(Report, Vec<OwnedFd>), CellError> {
+        socket
+            .set_read_timeout(Some(ANSWERED_WITHIN))
+            .map_err(CellError::Talk)?;
+        send(
+            socket,
+            &Order::Build {
+                wanted,
+                open_network,
+            },
+            &[],
+        )
+        .map_err(CellError::Talk)?;
+        let answer = receive(socket)
+            .map_err(CellError::Talk)?
+            .ok_or(CellError::Gone)?;
+        socket.set_read_timeout(None).map_err(CellError::Talk)?;
+        match answer {
+            (Report::NotReady { because }, _) => Err(CellError::Build(because)),
+            other => Ok(other),
+        }
+    }
+
+    fn ready(
+        socket: UnixStream,
+        outer: Child,
+        report: Report,
+        descriptors: Vec<OwnedFd>,
+        open_network: bool,
+        journal: &Journal,
+        fallback: Option<&str>,
+    ) -> Result<(Self, Doorway), CellError> {
+        let Report::Ready {
+            kind,
+            user_namespace,
+            packet_socket,
+            port,
+            ..
+        } = report
+        else {
+            return Err(CellError::Failed(
+                "it did not say that it was ready".to_owned(),
+            ));
+        };
+        let mut descriptors = descriptors.into_iter();
+        let listener = descriptors.next().ok_or(CellError::Gone)?;
+        let doorway = Doorway {
+            listener: TcpListener::from(listener),
+            packets: descriptors.next(),
+            port,
+        };
+        journal.append(Event::CellReady {
+            cell: kind,
+            user_namespace,
+            packet_socket,
+            remote_port: port,
+            weakens: weakens(kind, packet_socket, open_network, fallback),
+        });
+        let shared = Arc::new(Shared {
+            socket,
+            sending: Mutex::new(()),
+            waiting: Mutex::new(Some(HashMap::new())),
+            next: AtomicU64::new(1),
+        });
+        let reader = {
+            let (shared, journal) = (Arc::clone(&shared), journal.clone());
+            std::thread::Builder::new()
+                .name("cell reports".to_owned())
+                .spawn(move || read_reports(&shared, &journal))
+                .map_err(CellError::Start)?
+        };
+        Ok((
+            Self {
+                line: Line { shared },
+                outer,
+                reader: Some(reader),
+                kind,
+            },
+            doorway,
+        ))
+    }
+
+    /// Orders can be given through this from anywhere.
+    pub fn line(&self) -> &Line {
+        &self.line
+    }
+
+    pub fn kind(&self) -> CellKind {
+        self.kind
+    }
+
+    /// Ends everything in the cell and waits until it has ended.
+    pub fn end(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Cell {
+    fn drop(&mut self) {
+        let _ = self.line.shared.socket.shutdown(std::net::Shutdown::Both);
+        let _ = self.outer.wait();
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
+        }
+    }
+}
+
+impl Line {
+    /// Starts a process and returns its pid inside the cell.
+    pub fn spawn(&self, spawn: Spawn) -> Result<Pid, CellError> {
+        let Spawn {
+            argv,
+            env,
+            cwd,
+            stdin,
+            stdout,
+            stderr,
+        } = spawn;
+        let descriptors = [stdin.as_raw_fd(), stdout.as_raw_fd(), stderr.as_raw_fd()];
+        match self
+            .order(
+                |ticket| Order::Spawn {
+                    ticket,
+                    argv,
+                    env,
+                    cwd,
+                },
+                &descriptors,
+            )?
+            .0
+        {
+            Report::Spawned { pid, .. } => Ok(pid),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Sends a signal to one process; false when it has gone.
+    pub fn signal(&self, pid: Pid, signal: crate::spec::Signal) -> Result<bool, CellError> {
+        let signal = nix::sys::signal::Signal::from(signal) as i32;
+        match self
+            .order(
+                |ticket| Order::Signal {
+                    ticket,
+                    pid,
+                    signal,
+                },
+                &[],
+            )?
+            .0
+        {
+            Report::Signalled { delivered, .. } => Ok(delivered),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Looks at every process of the cell and appends `looked`.
+    pub fn look(
+        &self,
+        moment: Moment,
+        session: Session,
+        pipes: &[Pipe],
+        secrets: &crate::journal::Secrets,
+    ) -> Result<Look, CellError> {
+        let pipes = pipes.to_vec();
+        let secrets = secrets
+            .all()
+            .into_iter()
+            .map(|secret| (secret.name, secret.forms))
+            .collect();
+        let order = |ticket| Order::Look {
+            ticket,
+            moment,
+            session,
+            pipes,
+            secrets,
+        };
+        match self.order(order, &[])?.0 {
+            Report::Seen {
+                processes, sockets, ..
+            } => Ok(Look { processes, sockets }),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// A TCP socket of the cell's network.
+    pub fn tcp_socket(&self) -> Result<OwnedFd, CellError> {
+        let (report, descriptors) = self.order(|ticket| Order::TcpSocket { ticket }, &[])?;
+        match (report, descriptors.into_iter().next()) {
+            (Report::TcpSocket { .. }, Some(socket)) => Ok(socket),
+            (other, _) => Err(unexpected(other)),
+        }
+    }
+
+    /// The local ports that are in SYN_SENT towards the remote.
+    pub fn connecting(&self) -> Result<Vec<u16>, CellError> {
+        match self.order(|ticket| Order::Connecting { ticket }, &[])?.0 {
+            Report::Connecting { ports, .. } => Ok(ports),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    fn order(
+        &self,
+        order: impl FnOnce(Ticket) -> Order,
+        descriptors: &[RawFd],
+    ) -> Result<(Report, Vec<OwnedFd>), CellError> {
+        let ticket = self.shared.next.fetch_add(1, Ordering::Relaxed);
+        let (answer, answered) = mpsc::sync_channel(1);
+        lock(&self.shared.waiting)
+            .as_mut()
+            .ok_or(CellError::Gone)?
+            .insert(ticket, answer);
+        {
+            let _turn = lock(&self.shared.sending);
+            send(&self.shared.socket, &order(ticket), descriptors).map_err(CellError::Talk)?;
+        }
+        answered
+            .recv_timeout(ANSWERED_WITHIN)
+            .map_err(|_| CellError::Gone)
+    }
+}
+
+fn read_reports(shared: &Shared, journal: &Journal) {
+    while let Ok(Some((report, descriptors))) = receive::<Report>(&shared.socket) {
+        let ticket = match &report {
+            Report::Exited { pid, exit, comm } => {
+                journal.append(Event::ProcessExited {
+                    pid: *pid,
+                    exit: *exit,
+                    comm: comm.clone(),
+                });
+                continue;
+            }
+            Report::Seen {
+                ticket,
+                moment,
+                session,
+                processes,
+                sockets,
+            } => {
+                journal.append(Event::Looked {
+                    moment: *moment,
+                    session: *session,
+                    processes: processes.clone(),
+                    sockets: sockets.clone(),
+                });
+                *ticket
+            }
+            Report::Spawned { ticket, .. }
+            | Report::NotSpawned { ticket, .. }
+            | Report::Signalled { ticket, .. }
+            | Report::TcpSocket { ticket }
+            | Report::Connecting { ticket, .. }
+            | Report::Failed { ticket, .. } => *ticket,
+            Report::Ready { .. } | Report::NotReady { .. } => continue,
+        };
+        let waiting = lock(&shared.waiting)
+            .as_mut()
+            .and_then(|waiting| waiting.remove(&ticket));
+        if let Some(answer) = waiting {
+            let _ = answer.send((report, descriptors));
+        }
+    }
+    // Whoever waits now, or asks later, hears that the cell has gone.
+    lock(&shared.waiting).take();
+}
+
+fn unexpected(report: Report) -> CellError {
+    match report {
+        Report::NotSpawned { because, .. } | Report::Failed { because, .. } => {
+            CellError::Failed(because)
+        }
+        _ => CellError::Failed("it answered another order".to_owned()),
+    }
+}
+
+/// What a reader of the answers must know about this cell.
+fn weakens(
+    kind: CellKind,
+    packet_socket: bool,
+    open_network: bool,
+    fallback: Option<&str>,
+) -> Vec<String> {
+    let mut weakens = Vec::new();
+    if let Some(because) = fallback {
+        weakens.push(format!("{because}; the subreaper cell was used instead"));
+    }
+    if kind == CellKind::Subreaper {
+        weakens.push(
+            "helpers: an orphan's parent is the cell's process, not pid 1, so a server that waits for parent pid 1 \
+             behaves differently"
+                .to_owned(),
+        );
+        weakens.push(
+            "quiet: the host's network is open, so only connections to the remote are seen"
+                .to_owned(),
+        );
+    } else if open_network {
+        weakens.push("quiet: the drill opened the host's network, so only connections to the remote are seen".to_owned());
+    }
+    if !packet_socket {
+        weakens.push(
+            "before-dispatch: a connection attempt is seen by polling, and one that was held goes on only when the \
+             kernel sends its SYN again, up to 2 s later; the record is not read at the moment of dispatch"
+                .to_owned(),
+        );
+    }
+    weakens
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,161 @@
+//! The system calls that need `unsafe`: the smallest blocks, each with the reason why it is sound.
+
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+
+use nix::libc;
+
+/// Takes ownership of a descriptor that the kernel has just installed in this process.
+pub(super) fn own(raw: RawFd) -> OwnedFd {
+    // SAFETY: `recvmsg` with SCM_RIGHTS has made this descriptor for us, and nobody else knows its number.
+    unsafe { OwnedFd::from_raw_fd(raw) }
+}
+
+/// What `fork` returned, in a process that has one thread.
+pub(super) enum Fork {
+    Parent(i32),
+    Child,
+}
+
+/// Forks. The caller must have one thread: the child may then do whatever the parent could.
+pub(super) fn fork_single_threaded() -> nix::Result<Fork> {
+    // SAFETY: the process has a single thread (a cell starts none before this), so no lock can be held by a thread that
+    // does not exist in the child.
+    match unsafe { nix::unistd::fork() }? {
+        nix::unistd::ForkResult::Parent { child } => Ok(Fork::Parent(child.as_raw())),
+        nix::unistd::ForkResult::Child => Ok(Fork::Child),
+    }
+}
+
+/// A descriptor that becomes readable when the process ends (Linux 5.3).
+pub(super) fn pidfd(pid: i32) -> io::Result<OwnedFd> {
+    // SAFETY: the call takes two integers and returns a new descriptor or -1.
+    let raw = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    let raw = RawFd::try_from(raw).map_err(io::Error::other)?;
+    if raw < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(own(raw))
+    }
+}
+
+/// Brings the loopback interface of the current network namespace up and returns its index.
+pub(super) fn loopback_up() -> io::Result<i32> {
+    let socket = tcp_socket()?;
+    // SAFETY: an all-zero `ifreq` is valid: an empty name and a zero union.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(b"lo\0") {
+        *to = (*from).cast_signed();
+    }
+    request.ifr_ifru.ifru_flags =
+        libc::c_short::try_from(libc::IFF_UP | libc::IFF_RUNNING).map_err(io::Error::other)?;
+    // SAFETY: SIOCSIFFLAGS reads an `ifreq`, which outlives the call.
+    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: SIOCGIFINDEX writes the index into the `ifreq`, which outlives the call.
+    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFINDEX, &raw mut request) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just written this field of the union.
+    Ok(unsafe { request.ifr_ifru.ifru_ifindex })
+}
+
+/// A packet socket on `interface` that receives the first packet of each TCP connection attempt (SYN without ACK) over
+/// IPv4 and nothing else.
+pub(super) fn syn_socket(interface: i32) -> io::Result<OwnedFd> {
+    let protocol = (libc::ETH_P_ALL as u16).to_be();
+    // SAFETY: the call takes three integers and returns a new descriptor or -1.
+    let raw = unsafe {
+        libc::socket(
+            libc::AF_PACKET,
+            libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK,
+            // Nothing is received before the filter and the interface are set.
+            0,
+        )
+    };
+    if raw < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let socket = own(raw);
+    let instruction = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter {
+        code: code as u16,
+        jt,
+        jf,
+        k,
+    };
+    // Ethernet type IPv4; protocol TCP; not a later fragment; flags SYN and not ACK.
+    let mut program = [
+        instruction(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, 0, 0, 12),
+        instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 9, 0x0800),
+        instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, 23),
+        instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 7, 6),
+        instruction(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, 0, 0, 20),
+        instruction(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, 5, 0, 0x1fff),
+        instruction(libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH, 0, 0, 14),
+        instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_IND, 0, 0, 27),
+        instruction(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, 0x12),
+        instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, 0x02),
+        instruction(libc::BPF_RET | libc::BPF_K, 0, 0, 0xffff),
+        instruction(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
+    ];
+    let filter = libc::sock_fprog {
+        len: program.len() as u16,
+        filter: program.as_mut_ptr(),
+    };
+    // SAFETY: SO_ATTACH_FILTER reads a `sock_fprog` and the program it points to; both outlive the call.
+    let attached = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            (&raw const filter).cast(),
+            size_of::<libc::sock_fprog>() as libc::socklen_t,
+        )
+    };
+    if attached < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: an all-zero `sockaddr_ll` is valid.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = protocol;
+    address.sll_ifindex = interface;
+    // SAFETY: `bind` reads a `sockaddr_ll` of the given length, which outlives the call.
+    let bound = unsafe {
+        libc::bind(
+            socket.as_raw_fd(),
+            (&raw const address).cast(),
+            size_of::<libc::sockaddr_ll>() as libc::socklen_t,
+        )
+    };
+    if bound < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(socket)
+    }
+}
+
+/// A TCP socket over IPv4, neither bound nor connected.
+pub(super) fn tcp_socket() -> io::Result<OwnedFd> {
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+    Ok(socket(
+        AddressFamily::Inet,
+        SockType::Stream,
+        SockFlag::SOCK_CLOEXEC,
+        None,
+    )?)
+}
+
+/// Listens on 127.0.0.1 with a queue of one: while one connection waits in it, the kernel drops further SYNs, and a
+/// connecting server stays in SYN_SENT. `port` 0 takes any.
+pub(super) fn listen_with_short_queue(port: u16) -> io::Result<TcpListener> {
+    use nix::sys::socket::{Backlog, SockaddrIn, bind, listen, setsockopt, sockopt::ReuseAddr};
+    let socket = tcp_socket()?;
+    setsockopt(&socket, ReuseAddr, &true)?;
+    bind(socket.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, port))?;
+    // `listen(fd, 0)`: the kernel accepts one connection more than the backlog.
+    listen(&socket, Backlog::new(0)?)?;
+    Ok(TcpListener::from(socket))
+}

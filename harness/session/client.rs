@@ -1,0 +1,385 @@
+//! The client process: starts the server, speaks MCP with it, tells the harness all that passes, and is killed.
+//!
+//! It holds the client's ends of the pipes alone, so its death closes them as a real client's would. It never cleans up:
+//! what is left when it has gone is what the drill looks at. Its stdin is the socket to the harness.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{ExitCode, Stdio};
+use std::sync::Arc;
+
+use rmcp::RoleClient;
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, ClientRequest, InitializeRequestParams,
+    ProtocolVersion, RequestMetaObject,
+};
+use rmcp::service::{
+    ClientLifecycleMode, ClientServiceExt as _, PeerRequestOptions, RunningService,
+};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
+};
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+
+use super::message::{Ask, Call, Start, Told};
+use super::transport::{Pipes, Stdin, Teller};
+use crate::cell::Pipe;
+use crate::journal::{Exit, Pid, PipeEnd};
+use crate::roles::{self, Role};
+use crate::spec::{Protocol, StdinKind, Stream};
+
+/// `_meta` key of the correlation: a reverse-DNS prefix of our own, as the specification asks (2025-06-18, basic, `_meta`).
+const CORRELATION: &str = "dev.cargo-drill/correlationId";
+
+/// The process `cargo-drill __client`.
+pub(crate) fn main() -> ExitCode {
+    let _ = nix::sys::prctl::set_name(c"drill-client");
+    let run = || -> io::Result<()> {
+        let harness = StdUnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+        harness.set_nonblocking(true)?;
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?
+            .block_on(run(harness))
+    };
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("cargo-drill: the client failed: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(harness: StdUnixStream) -> io::Result<()> {
+    let (asks, told) = UnixStream::from_std(harness)?.into_split();
+    let (tell, things) = mpsc::unbounded_channel();
+    tokio::spawn(pass_on(things, told));
+    let mut client = Client::new(tell);
+    let mut asks = BufReader::new(asks).lines();
+    // Without a harness there is nobody to be a client for.
+    while let Some(line) = asks.next_line().await? {
+        let ask = serde_json::from_str(&line)?;
+        client.obey(ask).await?;
+    }
+    Ok(())
+}
+
+async fn pass_on(mut things: mpsc::UnboundedReceiver<Told>, mut harness: impl AsyncWrite + Unpin) {
+    while let Some(thing) = things.recv().await {
+        let Ok(mut line) = serde_json::to_vec(&thing) else {
+            continue;
+        };
+        line.push(b'\n');
+        if harness.write_all(&line).await.is_err() {
+            return;
+        }
+    }
+}
+
+struct Client {
+    tell: Teller,
+    stdin: Stdin,
+    pipes: Option<Pipes>,
+    stdout_reader: Option<AbortHandle>,
+    stderr_reader: Option<AbortHandle>,
+    service: Option<Arc<RunningService<RoleClient, InitializeRequestParams>>>,
+}
+
+impl Client {
+    fn new(tell: Teller) -> Self {
+        Self {
+            tell,
+            stdin: Stdin::default(),
+            pipes: None,
+            stdout_reader: None,
+            stderr_reader: None,
+            service: None,
+        }
+    }
+
+    async fn obey(&mut self, ask: Ask) -> io::Result<()> {
+        match ask {
+            Ask::Start(start) => match self.start(start).await {
+                Ok(()) => {}
+                Err(error) => self.tell(Told::NotStarted {
+                    because: error.to_string(),
+                }),
+            },
+            Ask::Handshake { protocol } => self.handshake(protocol).await,
+            Ask::ListTools { times } => self.list_tools(times).await,
+            Ask::Call(call) => self.call(call).await,
+            Ask::Close { stream } => self.close(stream).await,
+        }
+        Ok(())
+    }
+
+    async fn start(&mut self, start: Start) -> io::Result<()> {
+        let (server_stdin, our_stdin, mut pipes) = stdin_of(start.stdin)?;
+        let (our_stdout, server_stdout) = io::pipe()?;
+        let (our_stderr, server_stderr) = io::pipe()?;
+        for (end, fd) in [
+            (PipeEnd::StdoutRead, our_stdout.as_fd()),
+            (PipeEnd::StdoutWrite, server_stdout.as_fd()),
+            (PipeEnd::StderrRead, our_stderr.as_fd()),
+            (PipeEnd::StderrWrite, server_stderr.as_fd()),
+        ] {
+            pipes.push(Pipe {
+                end,
+                inode: inode(fd)?,
+            });
+        }
+
+        let mut command = tokio::process::Command::from(roles::command(Role::Shim));
+        command
+            .arg(&start.shim)
+            .args(&start.argv)
+            .env_clear()
+            .envs(start.env.iter().cloned().collect::<BTreeMap<_, _>>())
+            .current_dir(&start.cwd)
+            .stdin(Stdio::from(server_stdin))
+            .stdout(Stdio::from(server_stdout))
+            .stderr(Stdio::from(server_stderr));
+        let mut server = command.spawn()?;
+        // The command holds the server's ends of the pipes; with it gone, the server alone has them.
+        drop(command);
+        let pid = server
+            .id()
+            .and_then(|pid| Pid::try_from(pid).ok())
+            .unwrap_or_default();
+        self.tell(Told::Started { pid, pipes });
+
+        let tell = self.tell.clone();
+        tokio::spawn(async move {
+            if let Ok(status) = server.wait().await {
+                let exit = match (status.code(), status.signal()) {
+                    (Some(code), _) => Exit::Code(code),
+                    (None, signal) => Exit::Signal {
+                        number: signal.unwrap_or_default(),
+                        core: status.core_dumped(),
+                    },
+                };
+                let _ = tell.send(Told::ServerExited { exit });
+            }
+        });
+        let stderr = pipe::Receiver::from_owned_fd(our_stderr.into())?;
+        let reader = tokio::spawn(read_stderr(stderr, self.tell.clone()));
+        self.stderr_reader = Some(reader.abort_handle());
+        if !start.leak_stdin_to.is_empty() {
+            self.start_sibling(&start, &our_stdin)?;
+        }
+
+        *self.stdin.lock().await = Some(our_stdin.into_writer()?);
+        let stdout = pipe::Receiver::from_owned_fd(our_stdout.into())?;
+        let (pipes, reader) = Pipes::open(Arc::clone(&self.stdin), stdout, self.tell.clone());
+        self.pipes = Some(pipes);
+        self.stdout_reader = Some(reader);
+        Ok(())
+    }
+
+    /// The careless client: the write end of the server's stdin becomes the sibling's stdin.
+    fn start_sibling(&self, start: &Start, stdin: &OurStdin) -> io::Result<()> {
+        let [program, arguments @ ..] = start.leak_stdin_to.as_slice() else {
+            return Ok(());
+        };
+        let sibling = std::process::Command::new(program)
+            .args(arguments)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .stdin(Stdio::from(stdin.duplicate()?))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let pid = Pid::try_from(sibling.id()).unwrap_or_default();
+        self.tell(Told::SiblingStarted {
+            pid,
+            argv: start.leak_stdin_to.clone(),
+        });
+        Ok(())
+    }
+
+    async fn handshake(&mut self, protocol: Protocol) {
+        let Some(pipes) = self.pipes.take() else {
+            return self.tell(Told::NotHandshaken {
+                because: "the server was not started".to_owned(),
+            });
+        };
+        let (lifecycle, version) = lifecycle(protocol);
+        let mut info = InitializeRequestParams::default();
+        info.protocol_version = version;
+        info.client_info =
+            rmcp::model::Implementation::new("cargo-drill", env!("CARGO_PKG_VERSION"));
+        match info.serve_with_lifecycle(pipes, lifecycle).await {
+            Ok(service) => {
+                let peer = service.peer_info();
+                let server = peer.as_ref().and_then(|peer| peer.server_info.clone());
+                self.tell(Told::Handshaken {
+                    protocol: peer
+                        .map(|peer| peer.protocol_version.to_string())
+                        .unwrap_or_default(),
+                    name: server
+                        .as_ref()
+                        .map(|server| server.name.clone())
+                        .unwrap_or_default(),
+                    version: server.map(|server| server.version).unwrap_or_default(),
+                });
+                self.service = Some(Arc::new(service));
+            }
+            Err(error) => self.tell(Told::NotHandshaken {
+                because: error.to_string(),
+            }),
+        }
+    }
+
+    async fn list_tools(&self, times: u32) {
+        for _ in 0..times {
+            if let Some(service) = &self.service {
+                // A server that fails here fails at its calls, where it is seen.
+                let _ = service.list_tools(None).await;
+            }
+        }
+        self.tell(Told::ToolsListed);
+    }
+
+    /// Sends the call and does not wait: the transport tells when it was written, and when it was answered.
+    async fn call(&self, call: Call) {
+        let Some(service) = self.service.clone() else {
+            return;
+        };
+        let mut meta = RequestMetaObject::new();
+        meta.set_traceparent(&call.traceparent);
+        meta.0.insert(CORRELATION.to_owned(), call.call_id.into());
+        let params = CallToolRequestParams::new(call.tool).with_arguments(call.arguments);
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        let options = PeerRequestOptions::no_options().with_meta(meta);
+        if let Ok(handle) = service.send_request_with_option(request, options).await {
+            tokio::spawn(async move {
+                let _ = handle.await_response().await;
+            });
+        }
+    }
+
+    async fn close(&mut self, stream: Stream) {
+        match stream {
+            Stream::Stdin => {
+                self.stdin.lock().await.take();
+            }
+            Stream::Stdout => end(self.stdout_reader.take()).await,
+            Stream::Stderr => end(self.stderr_reader.take()).await,
+        }
+        self.tell(Told::Closed { stream });
+    }
+
+    fn tell(&self, thing: Told) {
+        let _ = self.tell.send(thing);
+    }
+}
+
+/// Ends a reader, and so closes the pipe that it owns.
+async fn end(reader: Option<AbortHandle>) {
+    if let Some(reader) = reader {
+        reader.abort();
+        while !reader.is_finished() {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+async fn read_stderr(mut stderr: impl AsyncRead + Unpin, tell: Teller) {
+    let mut chunk = vec![0; 64 * 1024];
+    let mut bytes = 0;
+    while let Ok(read @ 1..) = stderr.read(&mut chunk).await {
+        bytes += read as u64;
+        let _ = tell.send(Told::Stderr {
+            text: String::from_utf8_lossy(&chunk[..read]).into_owned(),
+        });
+    }
+    let _ = tell.send(Told::StderrEnded { bytes });
+}
+
+fn lifecycle(protocol: Protocol) -> (ClientLifecycleMode, ProtocolVersion) {
+    let older = match protocol {
+        Protocol::Auto => {
+            let mode = ClientLifecycleMode::Auto {
+                preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+                legacy_version: Some(ProtocolVersion::V_2025_11_25),
+            };
+            return (mode, ProtocolVersion::V_2025_11_25);
+        }
+        Protocol::V2026_07_28 => {
+            let mode = ClientLifecycleMode::Discover {
+                preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+            };
+            return (mode, ProtocolVersion::V_2026_07_28);
+        }
+        Protocol::V2024_11_05 => ProtocolVersion::V_2024_11_05,
+        Protocol::V2025_03_26 => ProtocolVersion::V_2025_03_26,
+        Protocol::V2025_06_18 => ProtocolVersion::V_2025_06_18,
+        Protocol::V2025_11_25 => ProtocolVersion::V_2025_11_25,
+    };
+    (ClientLifecycleMode::Initialize, older)
+}
+
+/// The client's side of the server's stdin.
+enum OurStdin {
+    Pipe(io::PipeWriter),
+    Socket(StdUnixStream),
+}
+
+impl OurStdin {
+    fn duplicate(&self) -> io::Result<OwnedFd> {
+        match self {
+            Self::Pipe(pipe) => pipe.as_fd().try_clone_to_owned(),
+            Self::Socket(socket) => socket.as_fd().try_clone_to_owned(),
+        }
+    }
+
+    fn into_writer(self) -> io::Result<Box<dyn AsyncWrite + Send + Unpin>> {
+        Ok(match self {
+            Self::Pipe(pipe) => Box::new(pipe::Sender::from_owned_fd(pipe.into())?),
+            Self::Socket(socket) => {
+                socket.set_nonblocking(true)?;
+                Box::new(UnixStream::from_std(socket)?)
+            }
+        })
+    }
+}
+
+/// The server's end, ours, and what identifies them.
+fn stdin_of(kind: StdinKind) -> io::Result<(OwnedFd, OurStdin, Vec<Pipe>)> {
+    let (theirs, ours) = match kind {
+        StdinKind::Pipe => {
+            let (reader, writer) = io::pipe()?;
+            (OwnedFd::from(reader), OurStdin::Pipe(writer))
+        }
+        StdinKind::Socketpair => {
+            let (theirs, ours) = StdUnixStream::pair()?;
+            (OwnedFd::from(theirs), OurStdin::Socket(ours))
+        }
+    };
+    let our_inode = match &ours {
+        OurStdin::Pipe(pipe) => inode(pipe.as_fd())?,
+        OurStdin::Socket(socket) => inode(socket.as_fd())?,
+    };
+    let pipes = vec![
+        Pipe {
+            end: PipeEnd::StdinRead,
+            inode: inode(theirs.as_fd())?,
+        },
+        Pipe {
+            end: PipeEnd::StdinWrite,
+            inode: our_inode,
+        },
+    ];
+    Ok((theirs, ours, pipes))
+}
+
+fn inode(fd: std::os::fd::BorrowedFd<'_>) -> io::Result<u64> {
+    Ok(nix::sys::stat::fstat(fd)?.st_ino)
+}

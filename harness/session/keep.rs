@@ -1,0 +1,191 @@
+//! What a session leaves on disk as it goes: the transcript of raw lines, and the server's stderr.
+//!
+//! Secrets are replaced by their names before anything is written, and looked for in the same pass.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::journal::{Event, Journal, Place, Session, Way, excerpt, printable};
+
+/// More stderr than this is counted and searched, and not kept.
+const MOST_STDERR: u64 = 8 * 1024 * 1024;
+
+/// The end of stderr that a report quotes.
+const TAIL: usize = 2048;
+
+pub(super) struct Keep {
+    session: Session,
+    journal: Journal,
+    transcript: File,
+    stderr: File,
+    stderr_bytes: u64,
+    searched: u64,
+    tail: String,
+    /// The last line so far without its end: a secret may be cut by a chunk.
+    unfinished: String,
+    seen: HashSet<(String, &'static str)>,
+}
+
+#[derive(Serialize)]
+struct TranscriptLine<'a> {
+    /// Nanoseconds since the trial's start.
+    at: u64,
+    way: Way,
+    line: &'a str,
+}
+
+impl Keep {
+    pub fn open(session: Session, folder: &Path, journal: &Journal) -> io::Result<Self> {
+        let name = file_stem(session);
+        Ok(Self {
+            session,
+            journal: journal.clone(),
+            transcript: File::create(folder.join(format!("transcript-{name}.jsonl")))?,
+            stderr: File::create(folder.join(format!("stderr-{name}.txt")))?,
+            stderr_bytes: 0,
+            searched: 0,
+            tail: String::new(),
+            unfinished: String::new(),
+            seen: HashSet::new(),
+        })
+    }
+
+    pub fn line(&mut self, way: Way, text: &str) -> io::Result<()> {
+        if way == Way::FromServer {
+            self.search(text, Place::Stdout, "a line of stdout");
+        }
+        let line = &self.journal.secrets().conceal(text);
+        let text = serde_json::to_string(&TranscriptLine {
+            at: self.journal.now(),
+            way,
+            line,
+        })?;
+        writeln!(self.transcript, "{}", escape(&text))
+    }
+
+    pub fn stderr(&mut self, chunk: &str) -> io::Result<()> {
+        self.unfinished.push_str(chunk);
+        let Some(end) = self
+            .unfinished
+            .rfind('\n')
+            .map(|end| end + 1)
+            .or_else(|| (self.unfinished.len() > 64 * 1024).then_some(self.unfinished.len()))
+        else {
+            return Ok(());
+        };
+        let whole: String = self.unfinished.drain(..end).collect();
+        self.keep_stderr(&whole)
+    }
+
+    /// The end of stderr as far as it has come.
+    pub fn tail(&self) -> String {
+        let text = format!(
+            "{}{}",
+            self.tail,
+            self.journal.secrets().conceal(&self.unfinished)
+        );
+        last(&text, TAIL).trim().to_owned()
+    }
+
+    /// Writes what is left and says what was searched.
+    pub fn close(&mut self) -> io::Result<()> {
+        let rest = std::mem::take(&mut self.unfinished);
+        let kept = self.keep_stderr(&rest);
+        self.journal.append(Event::SecretsSought {
+            session: self.session,
+            places: vec!["stdout".to_owned(), "stderr".to_owned()],
+            bytes: self.searched,
+        });
+        kept
+    }
+
+    fn keep_stderr(&mut self, whole: &str) -> io::Result<()> {
+        if whole.is_empty() {
+            return Ok(());
+        }
+        self.search(whole, Place::Stderr, "a line of stderr");
+        let safe = printable(&self.journal.secrets().conceal(whole));
+        self.tail.push_str(&safe);
+        self.tail = last(&self.tail, TAIL).to_owned();
+        let before = self.stderr_bytes;
+        self.stderr_bytes += whole.len() as u64;
+        if before < MOST_STDERR {
+            self.stderr.write_all(safe.as_bytes())?;
+            if self.stderr_bytes >= MOST_STDERR {
+                writeln!(self.stderr, "\n[the rest of stderr is not kept]")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn search(&mut self, text: &str, place: Place, what: &'static str) {
+        self.searched += text.len() as u64;
+        for secret in self.journal.secrets().seen_in(text.as_bytes()) {
+            if self.seen.insert((secret.clone(), what)) {
+                let at = text
+                    .lines()
+                    .find(|line| !self.journal.secrets().seen_in(line.as_bytes()).is_empty());
+                let quote = excerpt(&self.journal.secrets().conceal(at.unwrap_or(text)), 200);
+                self.journal.append(Event::SecretSeen {
+                    session: self.session,
+                    secret,
+                    place,
+                    detail: format!("{what}: {quote}"),
+                });
+            }
+        }
+    }
+}
+
+/// How a session's files are named.
+pub(crate) fn file_stem(session: Session) -> &'static str {
+    match session {
+        Session::A => "a",
+        Session::Revoked => "revoked",
+        Session::B => "b",
+    }
+}
+
+/// Characters that a terminal would act on, as JSON escapes: the line stays what it was, and `cat` is safe.
+fn escape(json: &str) -> String {
+    let mut safe = String::with_capacity(json.len());
+    for c in json.chars() {
+        if printable(c.encode_utf8(&mut [0; 4])).len() > c.len_utf8() {
+            safe.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            safe.push(c);
+        }
+    }
+    safe
+}
+
+fn last(text: &str, most: usize) -> &str {
+    let from = text.len().saturating_sub(most);
+    let from = (from..=text.len())
+        .find(|&i| text.is_char_boundary(i))
+        .unwrap_or(text.len());
+    &text[from..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_escaped_line_is_the_same_json() {
+        let json = serde_json::to_string("a\u{9b}31m \u{202e} é").unwrap();
+        let safe = escape(&json);
+        assert!(
+            !safe.contains('\u{9b}') && !safe.contains('\u{202e}'),
+            "{safe}"
+        );
+        assert_eq!(
+            serde_json::from_str::<String>(&safe).unwrap(),
+            "a\u{9b}31m \u{202e} é"
+        );
+    }
+}

@@ -1,0 +1,521 @@
+//! A session as the harness sees it: starts the client in the cell, asks it for things, and turns what it tells into
+//! events.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
+
+use super::keep::Keep;
+use super::message::{Ask, Call, Start, Told};
+use crate::cell::{CellError, Line, Pipe, Spawn};
+use crate::journal::{
+    AnswerShape, CallRole, Event, Journal, LineShape, Pid, Session, SessionFault, Way, excerpt,
+};
+use crate::roles::Role;
+use crate::spec::{Protocol, StdinKind, Stream};
+
+/// Starting the client and the shim is ours: it takes milliseconds, on a loaded machine more.
+const STARTED_WITHIN: Duration = Duration::from_secs(30);
+
+/// After the server has gone, what it wrote to stderr is still on its way through the client.
+const STDERR_WITHIN: Duration = Duration::from_secs(2);
+
+/// Why a session could not be made: ours or the machine's.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    #[error("failed to start the client: {0}")]
+    Cell(#[from] CellError),
+    #[error("failed to talk to the client: {0}")]
+    Io(#[from] io::Error),
+    #[error("the client ended before the crash")]
+    ClientGone,
+    #[error("the client did not start the server within {} s", STARTED_WITHIN.as_secs())]
+    TooSlow,
+}
+
+/// Everything that a session needs to start.
+pub struct Opening {
+    pub session: Session,
+    pub argv: Vec<String>,
+    pub env: Vec<(String, String)>,
+    pub cwd: PathBuf,
+    pub stdin: StdinKind,
+    pub leak_stdin_to: Vec<String>,
+    /// Where transcript and stderr go.
+    pub bundle: PathBuf,
+    /// A folder for the shim's socket; its path must be short (unix(7): 108 bytes).
+    pub scratch: PathBuf,
+}
+
+/// A call as the trial issues it.
+pub struct Issue {
+    pub role: CallRole,
+    pub tool: String,
+    pub arguments: serde_json::Map<String, serde_json::Value>,
+    pub call_id: String,
+    pub traceparent: String,
+}
+
+/// A running session. Dropping it kills nothing: the cell does.
+pub struct LiveSession {
+    session: Session,
+    journal: Journal,
+    client: Pid,
+    server: Pid,
+    pipes: Vec<Pipe>,
+    asks: OwnedWriteHalf,
+    told: mpsc::UnboundedReceiver<Told>,
+    pump: JoinHandle<()>,
+    shared: Arc<Mutex<Shared>>,
+}
+
+/// What the pump and the session both touch.
+#[derive(Default)]
+struct Shared {
+    /// Calls that were asked for and not yet seen on the wire, in order.
+    asked: VecDeque<(CallRole, String, String)>,
+    /// Roles of the calls on the wire, by JSON-RPC id.
+    issued: HashMap<String, CallRole>,
+    stderr_tail: String,
+    server: Option<Pid>,
+}
+
+impl LiveSession {
+    /// Starts client and server. `Ok(None)` when the server could not be executed; the journal says why.
+    pub async fn open(
+        cell: &Line,
+        opening: Opening,
+        journal: &Journal,
+    ) -> Result<Option<Self>, SessionError> {
+        let Opening {
+            session,
+            argv,
+            env,
+            cwd,
+            stdin,
+            leak_stdin_to,
+            bundle,
+            scratch,
+        } = opening;
+        let deadline = Instant::now() + STARTED_WITHIN;
+        let stem = super::keep::file_stem(session);
+        let shim = scratch.join(format!("shim-{stem}"));
+        let listener = UnixListener::bind(&shim)?;
+        let (ours, theirs) = StdUnixStream::pair()?;
+        let client = cell.spawn(Spawn {
+            argv: vec!["cargo-drill".to_owned(), Role::Client.argument().to_owned()],
+            env: env
+                .iter()
+                .filter(|(name, _)| name == "PATH")
+                .cloned()
+                .collect(),
+            cwd: scratch.clone(),
+            stdin: OwnedFd::from(theirs),
+            stdout: OwnedFd::from(std::fs::File::create("/dev/null")?),
+            stderr: OwnedFd::from(std::fs::File::create(
+                scratch.join(format!("client-{stem}.log")),
+            )?),
+        })?;
+        journal.append(Event::ClientStarted {
+            session,
+            pid: client,
+        });
+
+        ours.set_nonblocking(true)?;
+        let (reads, asks) = UnixStream::from_std(ours)?.into_split();
+        let shared = Arc::new(Mutex::new(Shared::default()));
+        let keep = Keep::open(session, &bundle, journal)?;
+        let (pass, told) = mpsc::unbounded_channel();
+        let pump = Pump {
+            session,
+            journal: journal.clone(),
+            keep,
+            shared: Arc::clone(&shared),
+            pass,
+        };
+        let mut live = Self {
+            session,
+            journal: journal.clone(),
+            client,
+            server: 0,
+            pipes: Vec::new(),
+            asks,
+            told,
+            pump: tokio::spawn(pump.run(reads)),
+            shared,
+        };
+        let start = Start {
+            shim: shim.clone(),
+            argv: argv.clone(),
+            env,
+            cwd,
+            stdin,
+            leak_stdin_to,
+        };
+        live.ask(&Ask::Start(start)).await?;
+        let executed = live.wait_for_server(&listener, argv, deadline).await;
+        let _ = std::fs::remove_file(&shim);
+        Ok(executed?.then_some(live))
+    }
+
+    /// Meets the shim; true when it became the server.
+    async fn wait_for_server(
+        &mut self,
+        listener: &UnixListener,
+        argv: Vec<String>,
+        deadline: Instant,
+    ) -> Result<bool, SessionError> {
+        loop {
+            match timeout_at(deadline, self.told.recv())
+                .await
+                .map_err(|_| SessionError::TooSlow)?
+            {
+                Some(Told::Started { pid, pipes }) => {
+                    (self.server, self.pipes) = (pid, pipes);
+                    break;
+                }
+                Some(Told::NotStarted { because }) => {
+                    self.failed(SessionFault::NotExecuted, because);
+                    return Ok(false);
+                }
+                Some(_) => {}
+                None => return Err(SessionError::ClientGone),
+            }
+        }
+        lock(&self.shared).server = Some(self.server);
+        let meet = async {
+            let (mut shim, _) = listener.accept().await?;
+            let mut pid = String::new();
+            while !pid.ends_with('\n') {
+                let byte = shim.read_u8().await?;
+                pid.push(char::from(byte));
+            }
+            shim.write_all(b"!").await?;
+            let mut refusal = String::new();
+            shim.read_to_string(&mut refusal).await?;
+            io::Result::Ok(refusal)
+        };
+        let refusal = timeout_at(deadline, meet)
+            .await
+            .map_err(|_| SessionError::TooSlow)??;
+        if refusal.is_empty() {
+            self.journal.append(Event::ServerStarted {
+                session: self.session,
+                pid: self.server,
+                argv,
+            });
+            return Ok(true);
+        }
+        let command = argv.first().cloned().unwrap_or_default();
+        self.failed(
+            SessionFault::NotExecuted,
+            format!("failed to execute `{command}`: {refusal}"),
+        );
+        Ok(false)
+    }
+
+    /// Opens the protocol session; false, with the reason in the journal, when the server did not.
+    pub async fn handshake(
+        &mut self,
+        protocol: Protocol,
+        deadline: Instant,
+    ) -> Result<bool, SessionError> {
+        self.ask(&Ask::Handshake { protocol }).await?;
+        let mut ended = None;
+        loop {
+            match timeout_at(deadline, self.told.recv()).await {
+                Err(_) => {
+                    self.failed(
+                        SessionFault::TimedOut,
+                        "the handshake was not answered in time",
+                    );
+                    return Ok(false);
+                }
+                Ok(None) => return Err(SessionError::ClientGone),
+                Ok(Some(Told::Handshaken {
+                    protocol,
+                    name,
+                    version,
+                })) => {
+                    self.journal.append(Event::Handshaken {
+                        session: self.session,
+                        protocol,
+                        server_name: excerpt(&name, 200),
+                        server_version: excerpt(&version, 200),
+                    });
+                    return Ok(true);
+                }
+                Ok(Some(Told::NotHandshaken { because })) => {
+                    // The library says "connection closed"; whether the server has exited is told beside it.
+                    let exit = match ended {
+                        Some(exit) => Some(exit),
+                        None => self.exit_soon().await,
+                    };
+                    match exit {
+                        Some(exit) => self.failed(
+                            SessionFault::Exited,
+                            format!(
+                                "the server ended with {exit} before the handshake was answered"
+                            ),
+                        ),
+                        None => self.failed(SessionFault::Refused, because),
+                    }
+                    return Ok(false);
+                }
+                Ok(Some(Told::ServerExited { exit })) => ended = Some(exit),
+                Ok(Some(_)) => {}
+            }
+        }
+    }
+
+    async fn exit_soon(&mut self) -> Option<crate::journal::Exit> {
+        let deadline = Instant::now() + STDERR_WITHIN;
+        loop {
+            match timeout_at(deadline, self.told.recv()).await {
+                Ok(Some(Told::ServerExited { exit })) => return Some(exit),
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => return None,
+            }
+        }
+    }
+
+    /// A few requests that change nothing, so that the ids of this session are not those of the session before.
+    pub async fn shift_ids(&mut self, times: u32, deadline: Instant) -> Result<(), SessionError> {
+        self.ask(&Ask::ListTools { times }).await?;
+        loop {
+            match timeout_at(deadline, self.told.recv()).await {
+                Ok(Some(Told::ToolsListed)) | Err(_) => return Ok(()),
+                Ok(Some(_)) => {}
+                Ok(None) => return Err(SessionError::ClientGone),
+            }
+        }
+    }
+
+    /// Sends a call. `call-issued` follows when its last byte was written.
+    pub async fn call(&mut self, issue: Issue) -> Result<(), SessionError> {
+        let Issue {
+            role,
+            tool,
+            arguments,
+            call_id,
+            traceparent,
+        } = issue;
+        lock(&self.shared)
+            .asked
+            .push_back((role, tool.clone(), call_id.clone()));
+        self.ask(&Ask::Call(Call {
+            tool,
+            arguments,
+            call_id,
+            traceparent,
+        }))
+        .await
+    }
+
+    /// The client, alive, closes one of its ends.
+    pub async fn close(&mut self, stream: Stream) -> Result<(), SessionError> {
+        self.ask(&Ask::Close { stream }).await
+    }
+
+    /// Everything that the client told before it died is in the journal when this returns.
+    pub async fn drained(&mut self) {
+        let _ = (&mut self.pump).await;
+    }
+
+    pub fn client(&self) -> Pid {
+        self.client
+    }
+
+    pub fn server(&self) -> Pid {
+        self.server
+    }
+
+    pub fn pipes(&self) -> &[Pipe] {
+        &self.pipes
+    }
+
+    /// Appends `session-failed` with the end of stderr.
+    pub fn failed(&self, fault: SessionFault, detail: impl Into<String>) {
+        let stderr_tail = lock(&self.shared).stderr_tail.clone();
+        self.journal.append(Event::SessionFailed {
+            session: self.session,
+            fault,
+            detail: detail.into(),
+            stderr_tail,
+        });
+    }
+
+    async fn ask(&mut self, ask: &Ask) -> Result<(), SessionError> {
+        let mut line = serde_json::to_vec(ask).map_err(io::Error::from)?;
+        line.push(b'\n');
+        match self.asks.write_all(&line).await {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                Err(SessionError::ClientGone)
+            }
+            other => Ok(other?),
+        }
+    }
+}
+
+/// Reads what the client tells, appends it, and passes on what the session waits for.
+struct Pump {
+    session: Session,
+    journal: Journal,
+    keep: Keep,
+    shared: Arc<Mutex<Shared>>,
+    pass: mpsc::UnboundedSender<Told>,
+}
+
+impl Pump {
+    async fn run(mut self, reads: OwnedReadHalf) {
+        let mut lines = BufReader::new(reads).lines();
+        let mut failure = None;
+        while let Ok(Some(line)) = lines.next_line().await {
+            let Ok(told) = serde_json::from_str::<Told>(&line) else {
+                continue;
+            };
+            failure = self.note(&told).err().or(failure);
+            if !told.is_bulk() {
+                let _ = self.pass.send(told);
+            }
+        }
+        failure = self.keep.close().err().or(failure);
+        if let Some(error) = failure {
+            self.journal.append(Event::TrialFailed {
+                because: format!("failed to keep the transcript: {error}"),
+            });
+        }
+        self.journal.append(Event::SessionEnded {
+            session: self.session,
+        });
+    }
+
+    fn note(&mut self, told: &Told) -> io::Result<()> {
+        let session = self.session;
+        match told {
+            Told::Line {
+                way,
+                shape,
+                bytes,
+                id,
+                method,
+                text,
+            } => {
+                self.keep.line(*way, text)?;
+                let noise = *shape == LineShape::Noise;
+                self.journal.append(Event::LinePassed {
+                    session,
+                    way: *way,
+                    shape: *shape,
+                    bytes: *bytes,
+                    id: id.as_deref().map(|id| excerpt(id, 100)),
+                    method: method.as_deref().map(|method| excerpt(method, 100)),
+                    excerpt: noise.then(|| excerpt(text, 200)),
+                });
+                if *way == Way::ToServer && method.as_deref() == Some("tools/call") {
+                    self.note_issued(id.as_deref().unwrap_or_default());
+                }
+            }
+            Told::Answer { id, shape, text } => self.note_answer(id, *shape, text),
+            Told::Stderr { text } => {
+                self.keep.stderr(text)?;
+                lock(&self.shared).stderr_tail = self.keep.tail();
+            }
+            Told::StderrEnded { bytes } => {
+                self.journal.append(Event::StderrEnded {
+                    session,
+                    bytes: *bytes,
+                });
+            }
+            Told::StdoutEnded { torn } => {
+                self.journal.append(Event::StdoutEnded {
+                    session,
+                    torn: *torn,
+                });
+            }
+            Told::Closed { stream } => {
+                let stream = match stream {
+                    Stream::Stdin => "stdin",
+                    Stream::Stdout => "stdout",
+                    Stream::Stderr => "stderr",
+                };
+                self.journal.append(Event::ClientClosed {
+                    session,
+                    stream: stream.to_owned(),
+                });
+            }
+            Told::SiblingStarted { pid, argv } => {
+                self.journal.append(Event::SiblingStarted {
+                    session,
+                    pid: *pid,
+                    argv: argv.clone(),
+                });
+            }
+            Told::ServerExited { exit } => {
+                if let Some(pid) = lock(&self.shared).server {
+                    self.journal.append(Event::ProcessExited {
+                        pid,
+                        exit: *exit,
+                        comm: None,
+                    });
+                }
+            }
+            Told::Started { pid, .. } => lock(&self.shared).server = Some(*pid),
+            Told::NotStarted { .. }
+            | Told::Handshaken { .. }
+            | Told::NotHandshaken { .. }
+            | Told::ToolsListed => {}
+        }
+        Ok(())
+    }
+
+    fn note_issued(&self, rpc_id: &str) {
+        let mut shared = lock(&self.shared);
+        if let Some((role, tool, call)) = shared.asked.pop_front() {
+            shared.issued.insert(rpc_id.to_owned(), role);
+            drop(shared);
+            self.journal.append(Event::CallIssued {
+                session: self.session,
+                role,
+                tool,
+                call,
+                rpc_id: rpc_id.to_owned(),
+            });
+        }
+    }
+
+    fn note_answer(&self, rpc_id: &str, shape: AnswerShape, text: &str) {
+        let role = lock(&self.shared).issued.remove(rpc_id);
+        if let Some(role) = role {
+            self.journal.append(Event::CallAnswered {
+                session: self.session,
+                role,
+                rpc_id: rpc_id.to_owned(),
+                shape,
+                text: text.to_owned(),
+            });
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a path is short enough for the shim's socket.
+pub fn fits_a_socket(scratch: &Path) -> bool {
+    /// `sun_path` of unix(7), less the longest name that goes below the folder.
+    const LONGEST: usize = 107 - "/shim-revoked".len();
+    scratch.as_os_str().len() <= LONGEST
+}

@@ -1,0 +1,19 @@
+//! The session: one client process and the server that it started.
+//!
+//! ```text
+//!   harness                    │ cell
+//!   live.rs ── asks, told ─────┼── client.rs ── transport.rs ══ stdin, stdout, stderr ══ server
+//!      └──── shim's socket ────┼──────────────── shim.rs ── execve ──────────────────────┘
+//! ```
+//!
+//! The client is a process of its own, because it must be possible to kill it alone. It knows nothing of drills: it is
+//! asked for a handshake, a call, a close, and tells what passes. The harness turns that into events.
+
+pub(crate) mod client;
+mod keep;
+mod live;
+mod message;
+pub(crate) mod shim;
+mod transport;
+
+pub use live::{Issue, LiveSession, Opening, SessionError, fits_a_socket};

@@ -1,0 +1,329 @@
+//! The client's side of the three pipes, under rmcp: raw lines both ways, told to the harness as they pass.
+//!
+//! rmcp reports a request as sent when it is queued; only the transport knows when the last byte was written. And rmcp
+//! decodes an answer by its shape; what came back for a tool call is read here, from the line itself.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rmcp::RoleClient;
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::mpsc;
+
+use super::message::Told;
+use crate::journal::{AnswerShape, LineShape, Way, excerpt};
+
+/// A longer line is not a message but a flood: it is told as noise and passed over.
+const LONGEST_LINE: usize = 16 * 1024 * 1024;
+
+/// Text and structured content of an answer, as far as it is kept.
+const LONGEST_ANSWER: usize = 16 * 1024;
+
+/// Where the client tells the harness what happened.
+pub(super) type Teller = mpsc::UnboundedSender<Told>;
+
+/// The write end of the server's stdin; empty once the client has closed it.
+pub(super) type Stdin = Arc<tokio::sync::Mutex<Option<Box<dyn AsyncWrite + Send + Unpin>>>>;
+
+/// The methods of the requests that have no answer yet.
+type Outstanding = Arc<Mutex<HashMap<String, String>>>;
+
+/// An rmcp transport over the server's pipes.
+pub(super) struct Pipes {
+    stdin: Stdin,
+    messages: mpsc::UnboundedReceiver<Value>,
+    outstanding: Outstanding,
+    tell: Teller,
+}
+
+impl Pipes {
+    /// Reads `stdout` from its first byte on, whether rmcp asks for messages or not.
+    pub fn open(
+        stdin: Stdin,
+        stdout: impl AsyncRead + Send + Unpin + 'static,
+        tell: Teller,
+    ) -> (Self, tokio::task::AbortHandle) {
+        let outstanding = Outstanding::default();
+        let (found, messages) = mpsc::unbounded_channel();
+        let reader = tokio::spawn(read_lines(
+            stdout,
+            found,
+            Arc::clone(&outstanding),
+            tell.clone(),
+        ));
+        (
+            Self {
+                stdin,
+                messages,
+                outstanding,
+                tell,
+            },
+            reader.abort_handle(),
+        )
+    }
+}
+
+impl Transport<RoleClient> for Pipes {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
+        let (stdin, tell) = (Arc::clone(&self.stdin), self.tell.clone());
+        let outstanding = Arc::clone(&self.outstanding);
+        async move {
+            let message = serde_json::to_value(&item)?;
+            let text = message.to_string();
+            if let (Some(id), Some(method)) = (id_of(&message), method_of(&message)) {
+                lock(&outstanding).insert(id, method);
+            }
+            let mut stdin = stdin.lock().await;
+            let pipe = stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+            pipe.write_all(text.as_bytes()).await?;
+            pipe.write_all(b"\n").await?;
+            pipe.flush().await?;
+            let _ = tell.send(line(Way::ToServer, shape_of(&message), &message, text));
+            Ok(())
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            let message = self.messages.recv().await?;
+            if let Ok(understood) = serde_json::from_value(message.clone()) {
+                return Some(understood);
+            }
+            // A response that the library cannot decode must not leave its request waiting for ever.
+            if shape_of(&message) == LineShape::Response
+                && let Ok(refused) = serde_json::from_value(json!({
+                    "jsonrpc": "2.0",
+                    "id": message.get("id"),
+                    "error": { "code": -32603, "message": "the client could not decode this answer" },
+                }))
+            {
+                return Some(refused);
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), io::Error> {
+        self.stdin.lock().await.take();
+        Ok(())
+    }
+}
+
+async fn read_lines(
+    mut stdout: impl AsyncRead + Unpin,
+    found: mpsc::UnboundedSender<Value>,
+    outstanding: Outstanding,
+    tell: Teller,
+) {
+    let mut pending = Vec::new();
+    let mut chunk = vec![0; 64 * 1024];
+    let mut flooded = false;
+    loop {
+        let read = match stdout.read(&mut chunk).await {
+            Ok(0) | Err(_) => break,
+            Ok(read) => read,
+        };
+        let mut rest = &chunk[..read];
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            pending.extend_from_slice(&rest[..end]);
+            rest = &rest[end + 1..];
+            if !std::mem::take(&mut flooded) {
+                take_line(&pending, &found, &outstanding, &tell);
+            }
+            pending.clear();
+        }
+        pending.extend_from_slice(rest);
+        if pending.len() > LONGEST_LINE {
+            if !flooded {
+                let text = format!(
+                    "{} (no end of line)",
+                    excerpt(&String::from_utf8_lossy(&pending), 200)
+                );
+                let _ = tell.send(line(Way::FromServer, LineShape::Noise, &Value::Null, text));
+            }
+            flooded = true;
+            pending.clear();
+        }
+    }
+    let _ = tell.send(Told::StdoutEnded {
+        torn: pending.len() as u64,
+    });
+}
+
+fn take_line(
+    bytes: &[u8],
+    found: &mpsc::UnboundedSender<Value>,
+    outstanding: &Outstanding,
+    tell: &Teller,
+) {
+    // White space between messages is white space of JSON.
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        return;
+    }
+    let text = String::from_utf8_lossy(bytes).into_owned();
+    let message = match std::str::from_utf8(bytes) {
+        Ok(valid) => serde_json::from_str::<Value>(valid).unwrap_or(Value::Null),
+        Err(_) => Value::Null,
+    };
+    let shape = shape_of(&message);
+    let id = id_of(&message);
+    let _ = tell.send(line(Way::FromServer, shape, &message, text));
+    if shape == LineShape::Noise {
+        return;
+    }
+    let mut message = message;
+    if shape == LineShape::Response
+        && let Some(id) = id
+    {
+        match lock(outstanding).remove(&id).as_deref() {
+            Some("tools/call") => {
+                let (shape, text) = answer_of(&message);
+                let _ = tell.send(Told::Answer { id, shape, text });
+            }
+            // An older server may answer a method that it does not know with any result: that means "older", as an
+            // error would.
+            Some("server/discover") if message.pointer("/result/supportedVersions").is_none() => {
+                if message.get("error").is_none() {
+                    message = json!({
+                        "jsonrpc": "2.0",
+                        "id": message.get("id"),
+                        "error": { "code": -32601, "message": "not a discover result" },
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+    let _ = found.send(message);
+}
+
+fn line(way: Way, shape: LineShape, message: &Value, text: String) -> Told {
+    Told::Line {
+        way,
+        shape,
+        bytes: text.len() as u64 + 1,
+        id: id_of(message),
+        method: method_of(message),
+        text,
+    }
+}
+
+/// What a message is by JSON-RPC 2.0; anything else is noise. A batch (2025-03-26) is judged by its first member.
+fn shape_of(message: &Value) -> LineShape {
+    let single = match message {
+        Value::Array(batch) => batch.first().unwrap_or(&Value::Null),
+        other => other,
+    };
+    if single.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+        return LineShape::Noise;
+    }
+    let has = |field: &str| single.get(field).is_some();
+    match (
+        method_of(single).is_some(),
+        has("id"),
+        has("result") || has("error"),
+    ) {
+        (true, true, false) => LineShape::Request,
+        (true, false, false) => LineShape::Notification,
+        (false, _, true) => LineShape::Response,
+        _ => LineShape::Noise,
+    }
+}
+
+fn id_of(message: &Value) -> Option<String> {
+    match message.get("id")? {
+        Value::Null => None,
+        Value::String(id) => Some(id.clone()),
+        other => Some(other.to_string()),
+    }
+}
+
+fn method_of(message: &Value) -> Option<String> {
+    message.get("method")?.as_str().map(ToOwned::to_owned)
+}
+
+/// What came back for a tool call, and its text.
+fn answer_of(message: &Value) -> (AnswerShape, String) {
+    if let Some(error) = message.get("error") {
+        let text = error
+            .get("message")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        return (AnswerShape::Error, excerpt(text, LONGEST_ANSWER));
+    }
+    let result = message.get("result").unwrap_or(&Value::Null);
+    let failed = result
+        .get("isError")
+        .and_then(Value::as_bool)
+        .unwrap_or(false);
+    let shape = if failed {
+        AnswerShape::ToolError
+    } else {
+        AnswerShape::Result
+    };
+    let mut texts: Vec<String> = result
+        .get("content")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(|block| block.get("text")?.as_str().map(ToOwned::to_owned))
+        .collect();
+    texts.extend(result.get("structuredContent").map(Value::to_string));
+    (shape, excerpt(&texts.join("\n"), LONGEST_ANSWER))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_json_rpc_or_noise() {
+        assert_eq!(
+            shape_of(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})),
+            LineShape::Request
+        );
+        assert_eq!(
+            shape_of(&json!({"jsonrpc": "2.0", "method": "x"})),
+            LineShape::Notification
+        );
+        assert_eq!(
+            shape_of(&json!({"jsonrpc": "2.0", "id": 1, "result": {}})),
+            LineShape::Response
+        );
+        assert_eq!(shape_of(&json!({"level": "info"})), LineShape::Noise);
+        assert_eq!(shape_of(&json!("starting")), LineShape::Noise);
+        assert_eq!(
+            shape_of(&json!({"jsonrpc": "2.0", "id": 1})),
+            LineShape::Noise
+        );
+    }
+
+    #[test]
+    fn an_answer_is_a_result_a_tool_error_or_an_error() {
+        let answer = |value| answer_of(&value);
+        assert_eq!(
+            answer(json!({"result": {"content": [{"type": "text", "text": "done"}]}})),
+            (AnswerShape::Result, "done".to_owned())
+        );
+        assert_eq!(
+            answer(json!({"result": {"isError": true}})).0,
+            AnswerShape::ToolError
+        );
+        assert_eq!(
+            answer(json!({"error": {"code": 1, "message": "no"}})),
+            (AnswerShape::Error, "no".to_owned())
+        );
+    }
+}
