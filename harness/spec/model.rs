@@ -28,6 +28,7 @@ pub struct Drill {
     /// Files without which the trials are ignored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requires: Vec<Requirement>,
+    /// How the server under drill is started.
     pub server: Server,
     /// The mocked external API. Absent: the server has no remote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -35,14 +36,17 @@ pub struct Drill {
     /// Who issues and revokes credentials. Absent: there is no credential and nothing to revoke.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authority: Option<Authority>,
+    /// The client that is crashed.
     #[serde(default)]
     pub client: Client,
+    /// The call in whose middle the client dies.
     pub call: Call,
     /// One trial each.
     pub crash: Vec<Crash>,
     /// What session B does. Absent: there is no session B.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recover: Option<Recover>,
+    /// What must be so. A question is asked when it can be.
     #[serde(default)]
     pub expect: Expect,
     /// Answers known to be broken. The trial passes while exactly these stay broken.
@@ -66,8 +70,10 @@ pub struct Requirement {
 pub struct Server {
     /// The command and its arguments; templates.
     pub command: Vec<String>,
-    /// All of its environment, besides PATH, LANG, and HOME and TMPDIR inside the work folder.
+    /// All of its environment, besides PATH, LANG, and HOME and TMPDIR inside the work folder. A bare number or
+    /// `true` is taken as the text that stands in the file.
     #[serde(default)]
+    #[schemars(with = "BTreeMap<String, forms::AsWritten>")]
     pub env: BTreeMap<String, String>,
     /// Relative to the drill file. Default: the work folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -75,10 +81,13 @@ pub struct Server {
     /// Files written into the work folder before each session, mode 0600.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
+    /// What the server's stdin is.
     #[serde(default)]
     pub stdin: StdinKind,
+    /// The protocol revision that the client speaks.
     #[serde(default)]
     pub protocol: Protocol,
+    /// What the server can reach besides the remote.
     #[serde(default)]
     pub network: Network,
 }
@@ -86,6 +95,7 @@ pub struct Server {
 /// What the server's stdin is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(title = "kind of stdin")]
 pub enum StdinKind {
     #[default]
     Pipe,
@@ -94,6 +104,7 @@ pub enum StdinKind {
 
 /// The protocol revision that the client speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(title = "protocol revision")]
 pub enum Protocol {
     /// Asks with `server/discover` and falls back to `initialize`.
     #[default]
@@ -114,6 +125,7 @@ pub enum Protocol {
 /// What the server can reach besides the remote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(title = "kind of network")]
 pub enum Network {
     /// The cell's own loopback.
     #[default]
@@ -154,6 +166,7 @@ pub struct Route {
     /// Read only, safe to probe with.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub identity: bool,
+    /// What the route answers.
     #[serde(default)]
     pub reply: Reply,
 }
@@ -179,10 +192,18 @@ pub struct Reply {
     /// Default: 200.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
+    /// Templates.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(with = "BTreeMap<String, forms::AsWritten>")]
     pub headers: BTreeMap<String, String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The body as JSON, `null` included.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "forms::present"
+    )]
     pub json: Option<Value>,
+    /// The body as text; a template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
 }
@@ -202,6 +223,7 @@ pub struct Authority {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Exchange {
+    /// `METHOD /path`.
     pub on: String,
     /// True: the remote would still take the second credential after the run was revoked.
     #[serde(default)]
@@ -224,10 +246,12 @@ pub struct Client {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Call {
+    /// The tool's name.
     pub tool: String,
     /// Strings are templates.
     #[serde(default)]
     pub arguments: serde_json::Map<String, Value>,
+    /// Where the call id goes, besides `_meta`.
     #[serde(default)]
     pub correlation: Correlation,
     /// Calls made first in the session.
@@ -274,6 +298,7 @@ pub struct Crash {
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
+#[schemars(title = "crash point")]
 pub enum CrashPoint {
     /// Server started, handshake not answered.
     Startup,
@@ -302,6 +327,7 @@ pub enum CrashPoint {
 /// Who is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(title = "choice of who is killed")]
 pub enum Kill {
     #[default]
     Client,
@@ -312,6 +338,7 @@ pub enum Kill {
 /// A signal, by its name without SIG.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
+#[schemars(title = "signal")]
 pub enum Signal {
     #[default]
     Kill,
@@ -326,6 +353,7 @@ pub enum Signal {
 /// When the reply of an effect is delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(title = "moment for the reply")]
 pub enum ReplyTiming {
     /// Withheld until the end of the observation.
     #[default]
@@ -337,6 +365,7 @@ pub enum ReplyTiming {
 /// One of the session's three streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(title = "stream")]
 pub enum Stream {
     Stdin,
     Stdout,
@@ -345,29 +374,24 @@ pub enum Stream {
 
 /// What session B does.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "forms::RecoverForm", into = "forms::RecoverForm")]
 pub struct Recover {
-    #[serde(flatten)]
     pub how: Recovery,
     /// Replaces `call.before` in session B.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Vec<Call>>,
 }
 
 /// How session B reconciles.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Recovery {
-    /// The same call with the same correlation: `retry: true`.
+    /// The same call with the same correlation: `retry: true`. Always true, since `retry: false` is a mistake.
     Retry(bool),
     /// The same call, which the server must refuse where an intent has no known outcome: `operator: true`.
     Operator(bool),
     /// A tool made for it.
-    #[serde(untagged)]
     Tool {
         tool: String,
-        #[serde(default)]
         arguments: serde_json::Map<String, Value>,
-        #[serde(default)]
         correlation: Correlation,
     },
 }
@@ -377,6 +401,7 @@ pub enum Recovery {
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
+#[schemars(title = "question")]
 pub enum Question {
     Eof,
     Helpers,
@@ -395,35 +420,47 @@ pub enum Question {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Expect {
+    /// Did closing stdin reach the server, and did it exit in time, with a truthful status?
     #[serde(default)]
     pub eof: Asked<Eof>,
+    /// Is any process that it started still alive?
     #[serde(default)]
     pub helpers: Asked<Helpers>,
+    /// After the session was gone, did it start any new external operation, spin the CPU, or ignore SIGTERM?
     #[serde(default)]
     pub quiet: Asked<Quiet>,
-    /// By crash point.
+    /// By crash point. Default: 0 up to `before-dispatch`, at most 1 where the call may or may not have been applied,
+    /// 1 from `after-acceptance` on.
     #[serde(default)]
+    #[schemars(with = "Asked<forms::ByPoint<Count>>")]
     pub effects: Asked<BTreeMap<CrashPoint, Count>>,
+    /// After recovery, is there exactly one effect, and does the server report what the remote holds?
     #[serde(default)]
     pub reconcile: Asked<Reconcile>,
+    /// Can an effect whose outcome is unknown be found, and cancelled, with nothing but what the record holds?
     #[serde(default)]
     pub handle: Asked<Plain>,
     /// Asked only where its log is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ownership: Option<Asked<Ownership>>,
+    /// After revoking, is every protected call refused, at once, and is each refusal recorded?
     #[serde(default)]
     pub revocation: Asked<Revocation>,
+    /// Is every byte on stdout JSON-RPC, and is every request answered or accounted for?
     #[serde(default)]
     pub protocol: Asked<Plain>,
+    /// Did a credential appear in argv, in a log, or in a process that should not hold it?
     #[serde(default)]
     pub secrets: Asked<Plain>,
+    /// Zombies, descriptors, sockets, locks: is the next session as good as the first?
     #[serde(default)]
     pub resources: Asked<Plain>,
 }
 
 /// A question with its expectation, or the reason why it is left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, deny_unknown_fields)]
+#[schemars(rename = "{T}_or_skip")]
 pub enum Asked<T> {
     /// Leaves the question out, visibly.
     Skip {
@@ -468,6 +505,7 @@ pub struct Eof {
     /// From the moment EOF is in the pipe.
     #[serde(default = "Eof::default_within")]
     pub within: Span,
+    /// Which exit is truthful: `any` (every code, no signal), or a list of exit codes.
     #[serde(default)]
     pub status: Status,
 }
@@ -510,6 +548,7 @@ pub struct Helpers {
 pub struct AllowedHelper {
     /// A regular expression, matched against the arguments joined by spaces.
     pub command: String,
+    /// Why it may stay.
     pub because: String,
 }
 
@@ -517,6 +556,7 @@ pub struct AllowedHelper {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Quiet {
+    /// How long nothing new may start.
     #[serde(rename = "for", default = "Quiet::default_window")]
     pub window: Span,
 }
@@ -558,6 +598,7 @@ impl Count {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Reconcile {
+    /// One number, or one by crash point.
     #[serde(default)]
     pub effects: ReconcileEffects,
 }
@@ -566,7 +607,7 @@ pub struct Reconcile {
 #[serde(untagged)]
 pub enum ReconcileEffects {
     Always(u32),
-    ByPoint(BTreeMap<CrashPoint, u32>),
+    ByPoint(#[schemars(with = "forms::ByPoint<u32>")] BTreeMap<CrashPoint, u32>),
 }
 
 impl Default for ReconcileEffects {
@@ -583,6 +624,7 @@ pub struct Ownership {
     pub log: String,
     /// JSON pointers into a row. The keys named here are required.
     pub record: RecordPointers,
+    /// The words that the log uses for an outcome.
     #[serde(default)]
     pub outcomes: Outcomes,
 }
@@ -591,21 +633,27 @@ pub struct Ownership {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RecordPointers {
+    /// The run id of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
     /// Joins the rows of one call.
     pub call: String,
+    /// A pid of the session's process tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<String>,
+    /// The approval id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<String>,
+    /// What the operation changes; not empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
+    /// The idempotency key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// The remote's id; required in a row that says success.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<String>,
+    /// One of the words of `outcomes`.
     pub outcome: String,
 }
 
@@ -613,10 +661,15 @@ pub struct RecordPointers {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Outcomes {
+    /// Written before anything is sent.
     pub intended: Vec<String>,
+    /// The effect is applied.
     pub success: Vec<String>,
+    /// It is known that nothing was applied.
     pub failed: Vec<String>,
+    /// The credential was not accepted.
     pub refused: Vec<String>,
+    /// It cannot be told whether it was applied.
     pub unknown: Vec<String>,
 }
 
@@ -667,6 +720,7 @@ pub struct Known {
     /// Crash points, or crash names. Default: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at: Vec<String>,
+    /// Why it is broken, and where that is being dealt with.
     pub because: String,
 }
 
