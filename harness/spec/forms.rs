@@ -376,6 +376,25 @@ impl JsonSchema for AsWritten {
     }
 }
 
+/// A JSON pointer (RFC 6901) to something below the top.
+pub struct Pointer;
+
+impl JsonSchema for Pointer {
+    fn schema_name() -> Cow<'static, str> {
+        "JsonPointer".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "title": "JSON pointer",
+            "description": "A JSON pointer (RFC 6901).",
+            "type": "string",
+            "pattern": "^(/([^~/]|~[01])*)+$",
+            "examples": ["/call_id", "/request/id"],
+        })
+    }
+}
+
 /// A mapping with one value by crash point.
 pub struct ByPoint<T>(PhantomData<T>);
 

@@ -142,6 +142,17 @@ impl<'s> Found<'s> {
         }
     }
 
+    /// The first occurrence of a text inside a place, or the whole place.
+    pub(super) fn inside(&self, place: &Range<usize>, text: &str) -> Range<usize> {
+        self.source
+            .get(place.clone())
+            .and_then(|written| written.find(text))
+            .map_or_else(
+                || place.clone(),
+                |at| place.start + at..place.start + at + text.len(),
+            )
+    }
+
     fn place(&self, bytes: &Range<usize>) -> Place {
         place_in(self.source, bytes)
     }

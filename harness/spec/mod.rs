@@ -9,6 +9,7 @@ mod file;
 mod forms;
 mod mistake;
 mod model;
+mod path;
 mod schema;
 mod shape;
 mod template;

@@ -18,6 +18,7 @@ use super::forms;
 #[serde(deny_unknown_fields)]
 pub struct Drill {
     /// The drill's name: the stem of its file, `[a-z0-9-]+`.
+    #[schemars(regex(pattern = r"^[a-z0-9-]+$"))]
     pub drill: String,
     /// One sentence for the people who read the report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -42,6 +43,7 @@ pub struct Drill {
     /// The call in whose middle the client dies.
     pub call: Call,
     /// One trial each.
+    #[schemars(length(min = 1))]
     pub crash: Vec<Crash>,
     /// What session B does. Absent: there is no session B.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -69,6 +71,7 @@ pub struct Requirement {
 #[serde(deny_unknown_fields)]
 pub struct Server {
     /// The command and its arguments; templates.
+    #[schemars(length(min = 1))]
     pub command: Vec<String>,
     /// All of its environment, besides PATH, LANG, and HOME and TMPDIR inside the work folder. A bare number or
     /// `true` is taken as the text that stands in the file.
@@ -178,7 +181,7 @@ pub enum Lookup {
     /// A header.
     Header(String),
     /// A JSON pointer into the body.
-    Json(String),
+    Json(#[schemars(with = "forms::Pointer")] String),
     /// A query parameter.
     Query(String),
     /// A capture of the path.
@@ -191,6 +194,7 @@ pub enum Lookup {
 pub struct Reply {
     /// Default: 200.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 100, max = 599))]
     pub status: Option<u16>,
     /// Templates.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -635,25 +639,33 @@ pub struct Ownership {
 pub struct RecordPointers {
     /// The run id of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<forms::Pointer>")]
     pub run: Option<String>,
     /// Joins the rows of one call.
+    #[schemars(with = "forms::Pointer")]
     pub call: String,
     /// A pid of the session's process tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<forms::Pointer>")]
     pub process: Option<String>,
     /// The approval id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<forms::Pointer>")]
     pub approval: Option<String>,
     /// What the operation changes; not empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<forms::Pointer>")]
     pub target: Option<String>,
     /// The idempotency key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<forms::Pointer>")]
     pub key: Option<String>,
     /// The remote's id; required in a row that says success.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<forms::Pointer>")]
     pub effect: Option<String>,
     /// One of the words of `outcomes`.
+    #[schemars(with = "forms::Pointer")]
     pub outcome: String,
 }
 

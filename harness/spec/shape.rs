@@ -9,6 +9,7 @@ use std::ops::Range;
 use serde_json::{Map, Value};
 
 use super::mistake::{Added, Found, did_you_mean, nearest, one_of};
+use super::path::Path;
 use super::yaml::{Data, Entry, Node, Scalar};
 
 /// The value as JSON, complete only if no mistake was found.
@@ -18,34 +19,6 @@ pub(super) fn check(node: &Node, schema: &Value, found: &mut Found<'_>) -> Value
         found,
     }
     .value(node, &node.place, schema, &Path::default())
-}
-
-/// Where a value stands, as it is said to people: `crash[1].at`.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Path(String);
-
-impl Path {
-    pub(super) fn key(&self, key: &str) -> Self {
-        if self.0.is_empty() {
-            Self(key.to_owned())
-        } else {
-            Self(format!("{}.{key}", self.0))
-        }
-    }
-
-    pub(super) fn index(&self, index: usize) -> Self {
-        Self(format!("{}[{index}]", self.0))
-    }
-}
-
-impl std::fmt::Display for Path {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.0.is_empty() {
-            f.write_str("the drill")
-        } else {
-            write!(f, "`{}`", self.0)
-        }
-    }
 }
 
 /// More keys than this say less.
@@ -69,8 +42,13 @@ impl<'w> Walk<'w, '_> {
         }
         match &node.data {
             Data::Scalar(scalar) => self.scalar(scalar, at, schema, &forms, path),
-            Data::List(items) => match forms.iter().find_map(|form| form.items()) {
-                Some(item_schema) => Value::Array(
+            Data::List(items) => match forms.iter().find_map(|form| Some((form, form.items()?))) {
+                Some((form, _)) if form.least_items() > items.len() => {
+                    let message = format!("{path} is an empty list");
+                    self.found.add(at, message).help(form.description());
+                    Value::Null
+                }
+                Some((_, item_schema)) => Value::Array(
                     items
                         .iter()
                         .enumerate()
@@ -337,6 +315,16 @@ impl<'w> Form<'w> {
     fn items(&self) -> Option<&'w Value> {
         self.types().find(|name| *name == "array")?;
         self.0.get("items")
+    }
+
+    /// A list that must not be empty says so with `minItems: 1`.
+    fn least_items(&self) -> usize {
+        usize::from(self.0.contains_key("minItems"))
+    }
+
+    fn description(&self) -> &'w str {
+        let description = self.0.get("description").and_then(Value::as_str);
+        first_line(description.unwrap_or_default())
     }
 
     fn constants(&self) -> impl Iterator<Item = &'w Value> + use<'w> {

@@ -1,5 +1,7 @@
 //! Templates in drill files: minijinja, strict. A name that does not resolve is an error, never an empty string.
 
+use std::collections::BTreeSet;
+
 use minijinja::{Environment, UndefinedBehavior};
 use serde::Serialize;
 use serde_json::Value;
@@ -27,6 +29,20 @@ impl Default for Templates {
 }
 
 impl Templates {
+    /// The names that a template takes from outside, with their fields: `run.id`.
+    pub fn names(&self, template: &str) -> Result<BTreeSet<String>, TemplateError> {
+        let parsed = self
+            .environment
+            .template_from_str(template)
+            .map_err(|error| failed(template, &error))?;
+        let globals: BTreeSet<&str> = self.environment.globals().map(|(name, _)| name).collect();
+        Ok(parsed
+            .undeclared_variables(true)
+            .into_iter()
+            .filter(|name| !globals.contains(name.as_str()))
+            .collect())
+    }
+
     /// Renders a string as text.
     pub fn text(&self, template: &str, variables: impl Serialize) -> Result<String, TemplateError> {
         if !template.contains("{{") && !template.contains("{%") && !template.contains("{#") {
