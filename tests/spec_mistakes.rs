@@ -138,8 +138,8 @@ fn an_unknown_key_names_the_nearest_one() {
             "`expect.protocol` has no key `strict`",
         ),
         (
-            "expect: { eof: { skip: because, «within: 1s } }",
-            "`within` does not go together with `skip`",
+            "expect: { eof: { «skip: because, within: 1s } }",
+            "`skip` does not go together with `within`",
         ),
         (
             "expect: { reconcile: { «skp: because } }",
@@ -436,7 +436,7 @@ fn a_name_in_a_template_must_exist() {
         ),
         (
             "server: { command: [«'{{ run.id | shout }}'] }",
-            "this template cannot be read",
+            "filter shout is unknown",
         ),
         (
             "call: { tool: x, arguments: { a: [{ b: '{{ «workdri }}' }] } }",
@@ -522,14 +522,14 @@ fn a_name_of_a_remote_or_an_authority_that_is_not_there_says_so() {
         ),
         (
             minimal("{ command: [x], env: { T: 'a{{ «authority.token }}' } }"),
-            "`authority.token` needs a `authority`",
+            "`authority.token` needs an `authority`",
         ),
         (
             format!(
                 "{}remote: {{ routes: [{{ on: GET /, reply: {{ text: '{{{{ «authority.user }}}}' }} }}] }}\n",
                 minimal("{ command: [x] }")
             ),
-            "`authority.user` needs a `authority`",
+            "`authority.user` needs an `authority`",
         ),
         (
             format!(

@@ -284,7 +284,10 @@ impl From<Helpers> for HelpersForm {
 #[serde(untagged, deny_unknown_fields)]
 pub enum CountForm {
     Exactly(u32),
-    AtMost { at_most: u32 },
+    AtMost {
+        /// No more than this many.
+        at_most: u32,
+    },
 }
 
 impl From<CountForm> for Count {

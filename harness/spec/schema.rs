@@ -21,6 +21,7 @@ fn generate() -> Value {
         .into_generator()
         .into_root_schema_for::<Drill>();
     let mut schema = generated.to_value();
+    schema["title"] = Value::from("A cargo-drill drill file");
     without_null(&mut schema);
     schema
 }

@@ -192,11 +192,11 @@ impl Check<'_, '_> {
         let place = self.found.inside(&at.place(self.tree), name);
         if scope.knows(name) {
             let needs = match name.split('.').next() {
-                Some("remote") if self.drill.remote.is_none() => "remote",
-                Some("authority") if self.drill.authority.is_none() => "authority",
+                Some("remote") if self.drill.remote.is_none() => "a `remote`",
+                Some("authority") if self.drill.authority.is_none() => "an `authority`",
                 _ => return,
             };
-            let message = format!("{at}: `{name}` needs a `{needs}`, and this drill has none");
+            let message = format!("{at}: `{name}` needs {needs}, and this drill has none");
             self.found.add(&place, message);
             return;
         }
