@@ -353,7 +353,7 @@ fn parse_duration(text: &str) -> Option<Duration> {
 impl From<Span> for SpanForm {
     fn from(span: Span) -> Self {
         let ms = span.0.as_millis();
-        Self(if ms % 1000 == 0 {
+        Self(if ms.is_multiple_of(1000) {
             format!("{}s", ms / 1000)
         } else {
             format!("{ms}ms")

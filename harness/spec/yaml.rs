@@ -246,26 +246,17 @@ impl Reader {
         };
         match &mut open.data {
             Data::List(items) => items.push(node),
-            Data::Map(entries) => match open.key.take() {
-                Some((key, key_place)) => entries.push(Entry {
-                    key,
-                    key_place,
-                    value: node,
-                }),
-                None => {
-                    let Data::Scalar(scalar) = node.data else {
-                        return Err(wrong("a key must be a word or a text", node.place));
-                    };
-                    if let Some(first) = entries.iter().find(|entry| entry.key == scalar.written) {
-                        return Err(NotYaml {
-                            because: format!("the key `{}` stands here twice", scalar.written),
-                            place: node.place,
-                            also: Some((first.key_place.clone(), "first here")),
-                        });
-                    }
-                    open.key = Some((scalar.written, node.place));
+            Data::Map(entries) => {
+                if let Some((key, key_place)) = open.key.take() {
+                    entries.push(Entry {
+                        key,
+                        key_place,
+                        value: node,
+                    });
+                } else {
+                    open.key = Some(key(entries, node)?);
                 }
-            },
+            }
             Data::Scalar(_) => {}
         }
         Ok(())
@@ -285,6 +276,21 @@ impl Reader {
             ),
             None => wrong(format!("this is not YAML: {}", error.info()), place),
         }
+    }
+}
+
+/// The next key of a mapping.
+fn key(entries: &[Entry], node: Node) -> Result<(String, Range<usize>), NotYaml> {
+    let Data::Scalar(scalar) = node.data else {
+        return Err(wrong("a key must be a word or a text", node.place));
+    };
+    match entries.iter().find(|entry| entry.key == scalar.written) {
+        Some(first) => Err(NotYaml {
+            because: format!("the key `{}` stands here twice", scalar.written),
+            place: node.place,
+            also: Some((first.key_place.clone(), "first here")),
+        }),
+        None => Ok((scalar.written, node.place)),
     }
 }
 
@@ -376,6 +382,8 @@ fn float(text: &str) -> Option<Number> {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write;
+
     use serde_json::json;
 
     use super::*;
@@ -426,7 +434,7 @@ mod tests {
         let mut source = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
         for n in 1..12 {
             let alias = format!("*a{},", n - 1).repeat(10);
-            source += &format!("a{n}: &a{n} [{alias}]\n");
+            writeln!(source, "a{n}: &a{n} [{alias}]").unwrap();
         }
         assert!(parse(&source).unwrap_err().because.contains("values"));
     }
