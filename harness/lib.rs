@@ -3,6 +3,8 @@
 pub mod cell;
 pub mod journal;
 pub mod judge;
+pub mod remote;
 pub mod roles;
 pub mod session;
 pub mod spec;
+pub mod trial;

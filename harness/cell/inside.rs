@@ -230,6 +230,31 @@ impl Init {
                 };
                 self.report(&report)
             }
+            Order::Census { ticket } => {
+                self.reap()?;
+                let report = match proc::census(self.root) {
+                    Ok(present) => Report::Counted { ticket, present },
+                    Err(error) => Report::Failed {
+                        ticket,
+                        because: error.to_string(),
+                    },
+                };
+                self.report(&report)
+            }
+            Order::Holders { ticket, pipes, end } => {
+                let report = match proc::look(self.root, &pipes, &[]) {
+                    Ok(mut processes) => {
+                        processes.retain(|process| process.holds.contains(&end));
+                        let pids = processes.into_iter().map(|process| process.pid).collect();
+                        Report::Holding { ticket, pids }
+                    }
+                    Err(error) => Report::Failed {
+                        ticket,
+                        because: error.to_string(),
+                    },
+                };
+                self.report(&report)
+            }
             Order::TcpSocket { ticket } => match sys::tcp_socket() {
                 Ok(socket) => send(
                     &self.socket,

@@ -49,6 +49,14 @@ pub enum Order {
         pipes: Vec<Pipe>,
         secrets: Vec<(String, Vec<String>)>,
     },
+    /// Who is in the cell.
+    Census { ticket: Ticket },
+    /// Who holds one end of a session's pipes.
+    Holders {
+        ticket: Ticket,
+        pipes: Vec<Pipe>,
+        end: PipeEnd,
+    },
     /// A fresh TCP socket of the cell's network.
     TcpSocket { ticket: Ticket },
     /// The local ports that are in SYN_SENT towards the remote.
@@ -60,6 +68,19 @@ pub enum Order {
 pub struct Pipe {
     pub end: PipeEnd,
     pub inode: u64,
+}
+
+/// A living process of the cell, in short.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Present {
+    pub pid: Pid,
+    pub comm: String,
+    /// The arguments, joined by spaces.
+    pub command: String,
+    /// In clock ticks since boot: tells a pid that was used again.
+    pub started: u64,
+    /// Time on the CPU and time waiting for it, over all threads, ns.
+    pub wanted: u64,
 }
 
 /// From the cell to the harness.
@@ -96,6 +117,14 @@ pub enum Report {
         session: Session,
         processes: Vec<Process>,
         sockets: Vec<Socket>,
+    },
+    Counted {
+        ticket: Ticket,
+        present: Vec<Present>,
+    },
+    Holding {
+        ticket: Ticket,
+        pids: Vec<Pid>,
     },
     /// One descriptor comes with it.
     TcpSocket {

@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::message::{Order, Pipe, Report, Ticket, Wanted, receive, send};
-use crate::journal::{CellKind, Event, Journal, Moment, Pid, Process, Session, Socket};
+use super::message::{Order, Pipe, Present, Report, Ticket, Wanted, receive, send};
+use crate::journal::{CellKind, Event, Journal, Moment, Pid, PipeEnd, Process, Session, Socket};
 use crate::roles;
 
 /// An order that is not answered by then never will be: the cell does nothing that waits.
@@ -317,6 +317,26 @@ impl Line {
         }
     }
 
+    /// Who lives in the cell now. Appends nothing.
+    pub fn census(&self) -> Result<Vec<Present>, CellError> {
+        match self.order(|ticket| Order::Census { ticket }, &[])?.0 {
+            Report::Counted { present, .. } => Ok(present),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Who holds one end of a session's pipes now. Appends nothing.
+    pub fn holders(&self, pipes: &[Pipe], end: PipeEnd) -> Result<Vec<Pid>, CellError> {
+        let pipes = pipes.to_vec();
+        match self
+            .order(|ticket| Order::Holders { ticket, pipes, end }, &[])?
+            .0
+        {
+            Report::Holding { pids, .. } => Ok(pids),
+            other => Err(unexpected(other)),
+        }
+    }
+
     /// A TCP socket of the cell's network.
     pub fn tcp_socket(&self) -> Result<OwnedFd, CellError> {
         let (report, descriptors) = self.order(|ticket| Order::TcpSocket { ticket }, &[])?;
@@ -384,6 +404,8 @@ fn read_reports(shared: &Shared, journal: &Journal) {
             Report::Spawned { ticket, .. }
             | Report::NotSpawned { ticket, .. }
             | Report::Signalled { ticket, .. }
+            | Report::Counted { ticket, .. }
+            | Report::Holding { ticket, .. }
             | Report::TcpSocket { ticket }
             | Report::Connecting { ticket, .. }
             | Report::Failed { ticket, .. } => *ticket,

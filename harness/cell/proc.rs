@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use crate::cell::message::Pipe;
+use super::message::{Pipe, Present};
 use crate::journal::{Pid, PipeEnd, Process, Secret, Socket, names_in};
 
 /// Two lists of pids must agree, or a process forked while we looked; more tries than this is a fork bomb.
@@ -29,6 +29,30 @@ pub(super) fn look(root: Pid, pipes: &[Pipe], secrets: &[Secret]) -> io::Result<
     }
     processes.sort_by_key(|process| process.pid);
     Ok(processes)
+}
+
+/// Who lives below `root`. Zombies have ended.
+pub(super) fn census(root: Pid) -> io::Result<Vec<Present>> {
+    let mut present: Vec<Present> = below(root)?
+        .into_iter()
+        .filter_map(|pid| {
+            let folder = Path::new("/proc").join(pid.to_string());
+            let stat = Stat::read(&folder)?;
+            if matches!(stat.state, 'Z' | 'X') {
+                return None;
+            }
+            let cmdline = fs::read(folder.join("cmdline")).unwrap_or_default();
+            Some(Present {
+                pid,
+                comm: stat.comm,
+                command: argv(&cmdline).join(" "),
+                started: stat.started,
+                wanted: wanted(&folder),
+            })
+        })
+        .collect();
+    present.sort_by_key(|present| present.pid);
+    Ok(present)
 }
 
 /// The pids below `root`, zombies included.

@@ -22,6 +22,11 @@ impl Watch {
         }
     }
 
+    /// Passes over everything so far.
+    pub fn skip_to_end(&mut self) {
+        self.cursor = *self.count.borrow();
+    }
+
     /// The next event. Pending for ever when none comes; no event is lost when the future is dropped.
     pub async fn next(&mut self) -> Entry {
         loop {

@@ -3,3 +3,6 @@
 mod answer;
 
 pub use answer::*;
+pub fn judge(_: &crate::spec::Drill, _: &[crate::journal::Line]) -> Judgement {
+    todo!()
+}

@@ -71,6 +71,7 @@ pub struct Issue {
 pub struct LiveSession {
     session: Session,
     journal: Journal,
+    cell: Line,
     client: Pid,
     server: Pid,
     pipes: Vec<Pipe>,
@@ -147,6 +148,7 @@ impl LiveSession {
         let mut live = Self {
             session,
             journal: journal.clone(),
+            cell: cell.clone(),
             client,
             server: 0,
             pipes: Vec::new(),
@@ -166,7 +168,11 @@ impl LiveSession {
         live.ask(&Ask::Start(start)).await?;
         let executed = live.wait_for_server(&listener, argv, deadline).await;
         let _ = std::fs::remove_file(&shim);
-        Ok(executed?.then_some(live))
+        if executed? {
+            return Ok(Some(live));
+        }
+        live.leave().await?;
+        Ok(None)
     }
 
     /// Meets the shim; true when it became the server.
@@ -331,6 +337,13 @@ impl LiveSession {
     /// Everything that the client told before it died is in the journal when this returns.
     pub async fn drained(&mut self) {
         let _ = (&mut self.pump).await;
+    }
+
+    /// Ends the client and returns when all that it told is in the journal. What becomes of the server is not waited for.
+    pub async fn leave(mut self) -> Result<(), SessionError> {
+        self.cell.signal(self.client, crate::spec::Signal::Kill)?;
+        self.drained().await;
+        Ok(())
     }
 
     pub fn client(&self) -> Pid {

@@ -1,15 +1,23 @@
 //! How a value is written in a drill file, where that differs from what it means.
+//!
+//! Several keys have a short form (`helpers: none`, `effects: 1`, a crash point as a plain word). The types here are
+//! those forms: serde reads and writes them, and the JSON Schema is made from them. The types in `model` are what the
+//! rest of the harness works with.
 
+use std::borrow::Cow;
+use std::marker::PhantomData;
 use std::time::Duration;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
 
 use super::model::{
-    AllowedHelper, Count, Crash, CrashPoint, Helpers, Kill, ReplyTiming, Signal, Span, Status,
-    Stream,
+    AllowedHelper, Call, Correlation, Count, Crash, CrashPoint, Helpers, Kill, Recover, Recovery,
+    ReplyTiming, Signal, Span, Status, Stream,
 };
 
+/// A crash point, or a crash point with what is done at it.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum CrashForm {
@@ -17,19 +25,28 @@ pub enum CrashForm {
     Full(CrashMap),
 }
 
+/// A crash point and what is done at it.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CrashMap {
     at: CrashPoint,
+    /// Tells apart two crashes at one point: the last part of the trial's name, `[a-z0-9-]+`.
+    #[schemars(regex(pattern = r"^[a-z0-9-]+$"))]
     name: Option<String>,
+    /// Who is killed.
     #[serde(default)]
     kill: Kill,
+    /// With which signal.
     #[serde(default)]
     signal: Signal,
+    /// What becomes of the reply of an effect, from the crash on.
     #[serde(default)]
     reply: ReplyTiming,
+    /// Instead of a kill: the client lives, closes these in order and reads on.
     #[serde(default)]
     close: Vec<Stream>,
+    /// Which connection of the call carries the effect, from 1. Default: a rehearsal finds it.
+    #[schemars(range(min = 1))]
     connection: Option<u32>,
 }
 
@@ -58,6 +75,137 @@ impl From<CrashForm> for Crash {
     }
 }
 
+/// What session B does.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum RecoverForm {
+    Retry(RetryForm),
+    Operator(OperatorForm),
+    Tool(ToolForm),
+}
+
+/// The same call with the same correlation.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RetryForm {
+    /// The same call with the same correlation, in session B.
+    retry: True,
+    /// Replaces `call.before` in session B.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    before: Option<Vec<Call>>,
+}
+
+/// The same call, which the server must refuse where an intent has no known outcome.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OperatorForm {
+    /// The same call, which the server must refuse to replay, saying why, where an intent has no known outcome.
+    operator: True,
+    /// Replaces `call.before` in session B.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    before: Option<Vec<Call>>,
+}
+
+/// A tool made for recovery.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ToolForm {
+    /// A tool made for recovery.
+    tool: String,
+    /// Strings are templates.
+    #[serde(default)]
+    arguments: serde_json::Map<String, Value>,
+    #[serde(default)]
+    correlation: Correlation,
+    /// Replaces `call.before` in session B.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    before: Option<Vec<Call>>,
+}
+
+impl From<RecoverForm> for Recover {
+    fn from(form: RecoverForm) -> Self {
+        match form {
+            RecoverForm::Retry(RetryForm { before, .. }) => Self {
+                how: Recovery::Retry(true),
+                before,
+            },
+            RecoverForm::Operator(OperatorForm { before, .. }) => Self {
+                how: Recovery::Operator(true),
+                before,
+            },
+            RecoverForm::Tool(tool) => Self {
+                how: Recovery::Tool {
+                    tool: tool.tool,
+                    arguments: tool.arguments,
+                    correlation: tool.correlation,
+                },
+                before: tool.before,
+            },
+        }
+    }
+}
+
+impl From<Recover> for RecoverForm {
+    fn from(recover: Recover) -> Self {
+        let before = recover.before;
+        match recover.how {
+            Recovery::Retry(_) => Self::Retry(RetryForm {
+                retry: True,
+                before,
+            }),
+            Recovery::Operator(_) => Self::Operator(OperatorForm {
+                operator: True,
+                before,
+            }),
+            Recovery::Tool {
+                tool,
+                arguments,
+                correlation,
+            } => Self::Tool(ToolForm {
+                tool,
+                arguments,
+                correlation,
+                before,
+            }),
+        }
+    }
+}
+
+/// `true`, where `false` would say nothing that leaving the key out does not say.
+#[derive(Clone, Copy)]
+pub struct True;
+
+impl Serialize for True {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bool(true)
+    }
+}
+
+impl<'de> Deserialize<'de> for True {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if bool::deserialize(deserializer)? {
+            Ok(Self)
+        } else {
+            Err(serde::de::Error::custom("must be true"))
+        }
+    }
+}
+
+impl JsonSchema for True {
+    fn schema_name() -> Cow<'static, str> {
+        "True".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "const": true })
+    }
+}
+
+/// `any`, or a list of exit codes.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum StatusForm {
@@ -67,7 +215,9 @@ pub enum StatusForm {
 
 #[derive(Clone, Copy, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
 pub enum AnyWord {
+    /// Every code and no signal.
     Any,
 }
 
@@ -89,16 +239,22 @@ impl From<Status> for StatusForm {
     }
 }
 
+/// Which processes may stay: `none`, or a list.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, deny_unknown_fields)]
 pub enum HelpersForm {
     Word(NoneWord),
-    Allow { allow: Vec<AllowedHelper> },
+    Allow {
+        /// Helpers that are declared durable.
+        allow: Vec<AllowedHelper>,
+    },
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
 pub enum NoneWord {
+    /// No process may stay.
     None,
 }
 
@@ -123,11 +279,15 @@ impl From<Helpers> for HelpersForm {
     }
 }
 
+/// How many effects: `1`, or `{ at_most: 1 }`.
 #[derive(Clone, Copy, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, deny_unknown_fields)]
 pub enum CountForm {
     Exactly(u32),
-    AtMost { at_most: u32 },
+    AtMost {
+        /// No more than this many.
+        at_most: u32,
+    },
 }
 
 impl From<CountForm> for Count {
@@ -148,35 +308,114 @@ impl From<Count> for CountForm {
     }
 }
 
-#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+/// A duration: `250ms`, `2s` or `1m`.
+#[derive(Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SpanForm(String);
+
+impl JsonSchema for SpanForm {
+    fn schema_name() -> Cow<'static, str> {
+        "Duration".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "title": "duration",
+            "description": "A whole number and a unit: ms, s or m.",
+            "type": "string",
+            "pattern": "^[0-9]+(ms|s|m)$",
+            "examples": ["250ms", "2s", "1m"],
+        })
+    }
+}
 
 impl TryFrom<SpanForm> for Span {
     type Error = String;
 
     fn try_from(form: SpanForm) -> Result<Self, String> {
-        let text = form.0;
-        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        let number: u64 = digits
-            .parse()
-            .map_err(|_| format!("`{text}` is not a duration: write 250ms, 2s or 1m"))?;
-        match &text[digits.len()..] {
-            "ms" => Ok(Self(Duration::from_millis(number))),
-            "s" => Ok(Self(Duration::from_secs(number))),
-            "m" => Ok(Self(Duration::from_secs(number * 60))),
-            _ => Err(format!("`{text}` is not a duration: write 250ms, 2s or 1m")),
-        }
+        parse_duration(&form.0)
+            .map(Self)
+            .ok_or_else(|| format!("`{}` is not a duration: write 250ms, 2s or 1m", form.0))
+    }
+}
+
+fn parse_duration(text: &str) -> Option<Duration> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let number: u64 = digits.parse().ok()?;
+    match &text[digits.len()..] {
+        "ms" => Some(Duration::from_millis(number)),
+        "s" => Some(Duration::from_secs(number)),
+        "m" => number.checked_mul(60).map(Duration::from_secs),
+        _ => None,
     }
 }
 
 impl From<Span> for SpanForm {
     fn from(span: Span) -> Self {
         let ms = span.0.as_millis();
-        Self(if ms % 1000 == 0 {
+        Self(if ms.is_multiple_of(1000) {
             format!("{}s", ms / 1000)
         } else {
             format!("{ms}ms")
         })
     }
+}
+
+/// Text; a bare number, `true` or `false` is taken as the text that stands in the file.
+///
+/// `PORT: 8080` and `DEBUG: true` are what everybody writes in an environment.
+pub struct AsWritten;
+
+impl JsonSchema for AsWritten {
+    fn schema_name() -> Cow<'static, str> {
+        "AsWritten".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "Text. A bare number, `true` or `false` is taken as the text that stands in the file.",
+            "type": ["string", "number", "boolean"],
+        })
+    }
+}
+
+/// A JSON pointer (RFC 6901) to something below the top.
+pub struct Pointer;
+
+impl JsonSchema for Pointer {
+    fn schema_name() -> Cow<'static, str> {
+        "JsonPointer".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "title": "JSON pointer",
+            "description": "A JSON pointer (RFC 6901).",
+            "type": "string",
+            "pattern": "^(/([^~/]|~[01])*)+$",
+            "examples": ["/call_id", "/request/id"],
+        })
+    }
+}
+
+/// A mapping with one value by crash point.
+pub struct ByPoint<T>(PhantomData<T>);
+
+impl<T: JsonSchema> JsonSchema for ByPoint<T> {
+    fn schema_name() -> Cow<'static, str> {
+        format!("{}_by_point", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "object",
+            "propertyNames": generator.subschema_for::<CrashPoint>(),
+            "additionalProperties": generator.subschema_for::<T>(),
+        })
+    }
+}
+
+/// A value that is there, even when it is `null`.
+pub fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
 }

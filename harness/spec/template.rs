@@ -1,6 +1,8 @@
 //! Templates in drill files: minijinja, strict. A name that does not resolve is an error, never an empty string.
 
-use minijinja::{Environment, UndefinedBehavior};
+use std::collections::BTreeSet;
+
+use minijinja::{Environment, ErrorKind, UndefinedBehavior};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -27,6 +29,42 @@ impl Default for Templates {
 }
 
 impl Templates {
+    /// The names that a template takes from outside, with their fields: `run.id`.
+    pub fn names(&self, template: &str) -> Result<BTreeSet<String>, TemplateError> {
+        let parsed = self
+            .environment
+            .template_from_str(template)
+            .map_err(|error| failed(template, &error))?;
+        self.calls_exist(template)?;
+        let globals: BTreeSet<&str> = self.environment.globals().map(|(name, _)| name).collect();
+        Ok(parsed
+            .undeclared_variables(true)
+            .into_iter()
+            .filter(|name| !globals.contains(name.as_str()))
+            .collect())
+    }
+
+    /// minijinja looks up filters, tests and functions only when it renders, so this renders without any variables
+    /// and reports nothing but those. A template with statements is left alone, since a loop could take for ever.
+    fn calls_exist(&self, template: &str) -> Result<(), TemplateError> {
+        if template.contains("{%") {
+            return Ok(());
+        }
+        let mut lenient = self.environment.clone();
+        lenient.set_undefined_behavior(UndefinedBehavior::Chainable);
+        match lenient.render_str(template, ()) {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::UnknownFilter | ErrorKind::UnknownTest | ErrorKind::UnknownFunction
+                ) =>
+            {
+                Err(failed(template, &error))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Renders a string as text.
     pub fn text(&self, template: &str, variables: impl Serialize) -> Result<String, TemplateError> {
         if !template.contains("{{") && !template.contains("{%") && !template.contains("{#") {

@@ -1,0 +1,249 @@
+//! From a folder of drill files to drills, and from one file to one drill.
+//!
+//! Under nextest every trial is a process of its own, so one drill must be loadable without reading all the others.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::mistake::{Found, Mistakes};
+use super::model::{Crash, Drill};
+use super::{schema, shape, valid, yaml};
+
+/// A drill and the file it came from.
+#[derive(Debug, Clone)]
+pub struct DrillFile {
+    pub drill: Drill,
+    /// The file, absolute.
+    pub path: PathBuf,
+    /// The folder that holds `drills/`, absolute.
+    pub root: PathBuf,
+    /// The text of the file.
+    pub source: String,
+}
+
+/// One trial of a drill.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlannedTrial {
+    /// `drill::crash-point[::variant]`.
+    pub name: String,
+    pub crash: Crash,
+}
+
+/// What a folder of drill files holds.
+#[derive(Debug, Default)]
+pub struct Checked {
+    /// The drills without a mistake, by name.
+    pub drills: Vec<DrillFile>,
+    /// One for each file with mistakes, in the order of the paths.
+    pub mistakes: Vec<Mistakes>,
+}
+
+impl DrillFile {
+    /// One trial for each crash, in the order of the file. The names differ: `load` has seen to it.
+    pub fn trials(&self) -> Vec<PlannedTrial> {
+        self.drill
+            .crash
+            .iter()
+            .map(|crash| PlannedTrial {
+                name: trial_name(&self.drill.drill, crash),
+                crash: crash.clone(),
+            })
+            .collect()
+    }
+}
+
+/// `drill::crash-point[::variant]`.
+pub(super) fn trial_name(drill: &str, crash: &Crash) -> String {
+    match &crash.name {
+        Some(variant) => format!("{drill}::{}::{variant}", crash.at),
+        None => format!("{drill}::{}", crash.at),
+    }
+}
+
+/// Loads one drill file. Its root is the folder that holds the nearest `drills` folder above it, or, where there is
+/// none, the folder above the file's own.
+pub fn load(path: &Path) -> Result<DrillFile, Mistakes> {
+    let absolute = absolute(path)?;
+    let folder = absolute.parent().unwrap_or(&absolute);
+    let drills = folder
+        .ancestors()
+        .find(|folder| folder.file_name().is_some_and(|name| name == "drills"))
+        .unwrap_or(folder);
+    let root = drills.parent().unwrap_or(drills).to_owned();
+    read(path, absolute, root)
+}
+
+/// The drill files of a folder and the folders below it, sorted. Hidden ones are passed over.
+pub fn find(drills: &Path) -> Result<Vec<PathBuf>, Mistakes> {
+    let mut files = Vec::new();
+    search(drills, &mut files).map_err(|(folder, error)| {
+        Mistakes::unread(&folder, format!("this folder cannot be read: {error}"))
+    })?;
+    files.sort();
+    Ok(files)
+}
+
+/// Loads the drill of this name. `None`: no file of the folder has it as its stem.
+pub fn find_named(drills: &Path, name: &str) -> Result<Option<DrillFile>, Mistakes> {
+    let mut named = find(drills)?
+        .into_iter()
+        .filter(|path| stem(path) == name)
+        .collect::<Vec<_>>();
+    match named.as_slice() {
+        [] => Ok(None),
+        [first, second, ..] => Err(two_of_a_name(first, second)),
+        [_] => named
+            .pop()
+            .map(|path| load_below(drills, &path))
+            .transpose(),
+    }
+}
+
+/// Loads everything. A mistake in one file does not hide those in another.
+pub fn check(drills: &Path) -> Checked {
+    let mut checked = Checked::default();
+    let files = match find(drills) {
+        Ok(files) => files,
+        Err(mistakes) => {
+            checked.mistakes.push(mistakes);
+            return checked;
+        }
+    };
+    let mut names: BTreeMap<String, PathBuf> = BTreeMap::new();
+    for path in files {
+        if let Some(first) = names.get(&stem(&path)) {
+            checked.mistakes.push(two_of_a_name(first, &path));
+            continue;
+        }
+        names.insert(stem(&path), path.clone());
+        match load_below(drills, &path) {
+            Ok(drill) => checked.drills.push(drill),
+            Err(mistakes) => checked.mistakes.push(mistakes),
+        }
+    }
+    checked
+        .drills
+        .sort_by(|a, b| a.drill.drill.cmp(&b.drill.drill));
+    checked
+}
+
+fn load_below(drills: &Path, path: &Path) -> Result<DrillFile, Mistakes> {
+    let folder = absolute(drills)?;
+    let root = folder.parent().unwrap_or(&folder).to_owned();
+    read(path, absolute(path)?, root)
+}
+
+/// Two drills of one name would have trials of one name.
+fn two_of_a_name(first: &Path, second: &Path) -> Mistakes {
+    Mistakes::unread(
+        second,
+        format!(
+            "two drills are named `{}`: {} and {}",
+            stem(second),
+            first.display(),
+            second.display()
+        ),
+    )
+}
+
+fn read(path: &Path, absolute: PathBuf, root: PathBuf) -> Result<DrillFile, Mistakes> {
+    if absolute.is_dir() {
+        return Err(Mistakes::unread(path, "this is a folder, not a drill file"));
+    }
+    let bytes = fs::read(&absolute)
+        .map_err(|error| Mistakes::unread(path, format!("this file cannot be read: {error}")))?;
+    let source = match String::from_utf8(bytes) {
+        // Some editors start a file with a byte order mark. It says nothing here.
+        Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned(),
+        Err(error) => return Err(not_utf8(path, &error)),
+    };
+    let drill = parse(path, &source)?;
+    Ok(DrillFile {
+        drill,
+        path: absolute,
+        root,
+        source,
+    })
+}
+
+/// Reads and validates the text of a drill file.
+fn parse(path: &Path, source: &str) -> Result<Drill, Mistakes> {
+    let mut found = Found::new(path, source);
+    let tree = match yaml::parse(source) {
+        Ok(Some(tree)) => tree,
+        Ok(None) => {
+            return Err(Mistakes::unread(
+                path,
+                "this file is empty: a drill file starts with `drill: NAME`",
+            ));
+        }
+        Err(error) => {
+            let added = found.add(&error.place, error.because);
+            if let Some((place, what)) = error.also {
+                added.also(&place, what);
+            }
+            return Err(found.into_mistakes());
+        }
+    };
+    let value = shape::check(&tree, &schema::SCHEMA, &mut found);
+    found.finish()?;
+
+    let mut found = Found::new(path, source);
+    match serde_json::from_value::<Drill>(value) {
+        Ok(drill) => {
+            valid::check(&drill, &tree, &stem(path), &mut found);
+            found.finish()?;
+            Ok(drill)
+        }
+        // The schema is made from the types, so this is a gap between the two, and still no reason to crash.
+        Err(error) => Err(Mistakes::unread(
+            path,
+            format!("this is not a drill: {error}"),
+        )),
+    }
+}
+
+fn not_utf8(path: &Path, error: &std::string::FromUtf8Error) -> Mistakes {
+    let text = String::from_utf8_lossy(error.as_bytes());
+    let at = error.utf8_error().valid_up_to();
+    let mut found = Found::new(path, &text);
+    found
+        .add(&(at..at + 3), "this is not UTF-8 text")
+        .help("save the file as UTF-8");
+    found.into_mistakes()
+}
+
+fn search(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), (PathBuf, io::Error)> {
+    let failed = |error| (folder.to_owned(), error);
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let path = entry.path();
+        if entry.file_name().to_string_lossy().starts_with('.') {
+            continue;
+        }
+        // Not through symbolic links to folders: they can lead in a circle.
+        if entry.file_type().map_err(failed)?.is_dir() {
+            search(&path, files)?;
+        } else if path
+            .extension()
+            .is_some_and(|extension| extension == "yaml" || extension == "yml")
+        {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Mistakes> {
+    fs::canonicalize(path)
+        .map_err(|error| Mistakes::unread(path, format!("this path cannot be found: {error}")))
+}

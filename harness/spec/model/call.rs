@@ -1,0 +1,59 @@
+//! The call in whose middle the client dies, and what session B does about it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::super::forms;
+
+/// A tool call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Call {
+    /// The tool's name.
+    pub tool: String,
+    /// Strings are templates.
+    #[serde(default)]
+    pub arguments: serde_json::Map<String, Value>,
+    /// Where the call id goes, besides `_meta`.
+    #[serde(default)]
+    pub correlation: Correlation,
+    /// Calls made first in the session.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<Call>,
+}
+
+/// Where the call id goes, besides `_meta`, which always carries it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Correlation {
+    /// `_meta` alone: `dev.cargo-drill/correlationId` and `traceparent`.
+    #[default]
+    Meta,
+    /// This argument of the call as well.
+    Argument(String),
+}
+
+/// What session B does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "forms::RecoverForm", into = "forms::RecoverForm")]
+pub struct Recover {
+    pub how: Recovery,
+    /// Replaces `call.before` in session B.
+    pub before: Option<Vec<Call>>,
+}
+
+/// How session B reconciles.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Recovery {
+    /// The same call with the same correlation: `retry: true`. Always true, since `retry: false` is a mistake.
+    Retry(bool),
+    /// The same call, which the server must refuse where an intent has no known outcome: `operator: true`.
+    Operator(bool),
+    /// A tool made for it.
+    Tool {
+        tool: String,
+        arguments: serde_json::Map<String, Value>,
+        correlation: Correlation,
+    },
+}

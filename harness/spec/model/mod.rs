@@ -1,0 +1,84 @@
+//! The drill file as types: what a drill may say, and what it means when it says nothing.
+//!
+//! These keys are a contract. Drills that live in other repositories are written against them, so a key may be added
+//! and never renamed. The doc comments here become the descriptions in the JSON Schema that editors show.
+
+mod call;
+mod crash;
+mod expect;
+mod remote;
+mod server;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::forms;
+
+pub use call::*;
+pub use crash::*;
+pub use expect::*;
+pub use remote::*;
+pub use server::*;
+
+/// One server, one remote, one call, crash points, expectations.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Drill {
+    /// The drill's name: the stem of its file, `[a-z0-9-]+`.
+    #[schemars(regex(pattern = r"^[a-z0-9-]+$"))]
+    pub drill: String,
+    /// One sentence for the people who read the report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub about: Option<String>,
+    /// Identifiers of the controls that this drill gives evidence for; free text, carried along.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub controls: Vec<String>,
+    /// Files without which the trials are ignored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requires: Vec<Requirement>,
+    /// How the server under drill is started.
+    pub server: Server,
+    /// The mocked external API. Absent: the server has no remote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<Remote>,
+    /// Who issues and revokes credentials. Absent: there is no credential and nothing to revoke.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authority: Option<Authority>,
+    /// The client that is crashed.
+    #[serde(default)]
+    pub client: Client,
+    /// The call in whose middle the client dies.
+    pub call: Call,
+    /// One trial each.
+    #[schemars(length(min = 1))]
+    pub crash: Vec<Crash>,
+    /// What session B does. Absent: there is no session B.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recover: Option<Recover>,
+    /// What must be so. A question is asked when it can be.
+    #[serde(default)]
+    pub expect: Expect,
+    /// Answers known to be broken. The trial passes while exactly these stay broken.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub known: BTreeMap<Question, Known>,
+}
+
+/// A file that must be there.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Requirement {
+    /// A template; relative paths start at the drill file.
+    pub file: String,
+    /// What to do when it is missing.
+    pub hint: String,
+}
+
+/// A duration, written `250ms`, `2s` or `1m`.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(try_from = "forms::SpanForm", into = "forms::SpanForm")]
+pub struct Span(pub Duration);

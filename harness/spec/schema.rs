@@ -1,0 +1,58 @@
+//! The JSON Schema of the drill file, made from the types that read it.
+//!
+//! Editors show it, and `shape` checks every drill file against it, so that no key is written down twice.
+
+use std::sync::LazyLock;
+
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+
+use super::model::Drill;
+
+/// The schema, as `cargo drill schema` prints it.
+pub fn schema() -> Value {
+    SCHEMA.clone()
+}
+
+pub(super) static SCHEMA: LazyLock<Value> = LazyLock::new(generate);
+
+fn generate() -> Value {
+    let generated = SchemaSettings::draft2020_12()
+        .into_generator()
+        .into_root_schema_for::<Drill>();
+    let mut schema = generated.to_value();
+    schema["title"] = Value::from("A cargo-drill drill file");
+    without_null(&mut schema);
+    schema
+}
+
+/// An optional key is left out, never written as `null`: schemars offers both.
+fn without_null(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            if object.get("default").is_some_and(Value::is_null) {
+                object.remove("default");
+            }
+            if let Some(Value::Array(types)) = object.get_mut("type") {
+                types.retain(|name| name != "null");
+                if let [only] = types.as_slice() {
+                    let only = only.clone();
+                    object.insert("type".to_owned(), only);
+                }
+            }
+            if let Some(Value::Array(forms)) = object.get_mut("anyOf") {
+                forms.retain(|form| form.get("type").is_none_or(|name| name != "null"));
+                if let [Value::Object(only)] = forms.as_slice() {
+                    let only = only.clone();
+                    object.remove("anyOf");
+                    for (key, value) in only {
+                        object.entry(key).or_insert(value);
+                    }
+                }
+            }
+            object.values_mut().for_each(without_null);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_null),
+        _ => {}
+    }
+}

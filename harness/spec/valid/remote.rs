@@ -1,0 +1,157 @@
+//! Routes and the authority: do the parts of the remote fit together?
+
+use super::super::mistake::{did_you_mean, nearest, one_of};
+use super::super::model::{Lookup, Reply, Route};
+use super::super::path::Path;
+use super::Check;
+use super::route::{On, is_header_name};
+
+impl Check<'_, '_> {
+    pub(super) fn remote(&mut self) {
+        let routes = Path::of(["remote", "routes"]);
+        let mut earlier: Vec<&str> = Vec::new();
+        for (n, route) in self.routes().iter().enumerate() {
+            let at = routes.index(n);
+            if let Some(first) = earlier.iter().position(|on| *on == route.on) {
+                let place = routes.index(first).key("on").place(self.tree);
+                let message = format!(
+                    "`{}` has a route already, and the first one answers",
+                    route.on
+                );
+                self.value(&at.key("on"), message).also(&place, "this one");
+            }
+            earlier.push(&route.on);
+            self.route(&at, route);
+        }
+        if let Some(authority) = &self.drill.authority {
+            let at = Path::of(["authority"]);
+            if self.drill.remote.is_none() {
+                self.key(
+                    &at,
+                    "there is no `remote` that could take or refuse a credential",
+                );
+            }
+            if !is_header_name(&authority.bearer) {
+                let message = format!("`{}` is not a header's name", authority.bearer);
+                self.value(&at.key("bearer"), message)
+                    .help("such as `Authorization`");
+            }
+            if let Some(exchange) = &authority.exchange {
+                let at = at.key("exchange");
+                self.on(&at, &exchange.on);
+                self.reply(&at.key("reply"), &exchange.reply);
+            }
+        }
+    }
+
+    fn route(&mut self, at: &Path, route: &Route) {
+        let captures = self.on(at, &route.on);
+        let does: Vec<&str> = [
+            ("effect", route.effect.is_some()),
+            ("find", route.find.is_some()),
+            ("cancel", route.cancel.is_some()),
+            ("identity", route.identity),
+        ]
+        .into_iter()
+        .filter_map(|(key, named)| named.then_some(key))
+        .collect();
+        if let [first, second, ..] = does.as_slice() {
+            let message = format!("a route has one meaning, and this one has `{first}` too");
+            self.key(&at.key(second), message)
+                .help("at most one of `effect`, `find`, `cancel` and `identity`");
+        }
+        if let Some(key) = &route.key {
+            let at = at.key("key");
+            if route.effect.is_none() {
+                self.key(&at, "only a route with an `effect` has a key");
+            }
+            self.lookup(&at, key, captures.as_deref());
+        }
+        if let Some(by) = &route.by {
+            let at = at.key("by");
+            if route.find.is_none() && route.cancel.is_none() {
+                self.key(
+                    &at,
+                    "only a route with `find` or `cancel` looks something up",
+                );
+            }
+            self.lookup(&at, by, captures.as_deref());
+        } else if route.cancel.is_some() {
+            self.key(&at.key("cancel"), "nothing says which effect is cancelled")
+                .help("add `by`, such as `by: { path: id }`");
+        }
+        for (key, kind) in [("find", &route.find), ("cancel", &route.cancel)] {
+            if let Some(kind) = kind {
+                self.kind(&at.key(key), kind);
+            }
+        }
+        self.reply(&at.key("reply"), &route.reply);
+    }
+
+    /// The captures, if the route could be read.
+    fn on<'o>(&mut self, at: &Path, on: &'o str) -> Option<Vec<&'o str>> {
+        match On::parse(on) {
+            Ok(on) => Some(on.captures),
+            Err((message, right)) => {
+                self.value(&at.key("on"), message).help(right);
+                None
+            }
+        }
+    }
+
+    fn kind(&mut self, at: &Path, kind: &str) {
+        let kinds: Vec<&str> = self
+            .routes()
+            .iter()
+            .filter_map(|route| route.effect.as_deref())
+            .collect();
+        if kinds.contains(&kind) {
+            return;
+        }
+        let guess = did_you_mean(nearest(kind, kinds.iter().copied()));
+        let added = self.value(
+            at,
+            format!("no route makes an effect of the kind `{kind}`{guess}"),
+        );
+        if !kinds.is_empty() {
+            added.help(format!("kinds that are made: {}", one_of(kinds)));
+        }
+    }
+
+    fn lookup(&mut self, at: &Path, lookup: &Lookup, captures: Option<&[&str]>) {
+        match lookup {
+            Lookup::Path(name) => {
+                let Some(captures) = captures else { return };
+                if !captures.contains(&name.as_str()) {
+                    let guess = did_you_mean(nearest(name, captures.iter().copied()));
+                    let message = format!("the path of this route captures no `{name}`{guess}");
+                    self.value(&at.key("path"), message);
+                }
+            }
+            Lookup::Header(name) => {
+                if !is_header_name(name) {
+                    self.value(
+                        &at.key("header"),
+                        format!("`{name}` is not a header's name"),
+                    );
+                }
+            }
+            Lookup::Json(_) | Lookup::Query(_) => {}
+        }
+    }
+
+    fn reply(&mut self, at: &Path, reply: &Reply) {
+        if reply.json.is_some() && reply.text.is_some() {
+            self.key(
+                &at.key("text"),
+                "a reply has one body, and this one has `json` too",
+            );
+        }
+        for name in reply.headers.keys() {
+            if !is_header_name(name) {
+                let message = format!("`{name}` is not a header's name");
+                self.key(&at.key("headers").key(name), message);
+            }
+        }
+    }
+}

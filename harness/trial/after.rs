@@ -1,0 +1,228 @@
+//! After the crash: revoke, verify, stop; the session that comes with a revoked credential; the session that recovers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::crash::{Aftermath, survivors};
+use super::stage::Stage;
+use super::{TrialError, enter};
+use crate::journal::{CallRole, Event, Moment, Phase, Session};
+use crate::session::LiveSession;
+use crate::spec::{Call, Recovery, Signal, Stream};
+
+/// Between SIGTERM and SIGKILL.
+const TERM_WITHIN: Duration = Duration::from_secs(2);
+
+/// A killed process has ended by then.
+const KILL_WITHIN: Duration = Duration::from_secs(5);
+
+/// A server that has already shown that it does not end at EOF is not waited for again as long.
+const IMPATIENT: Duration = Duration::from_millis(500);
+
+/// Requests that change nothing, so that session B's ids are not session A's.
+const SHIFTS: u32 = 3;
+
+/// Revokes run A, watches the survivors' attempts, and stops them: SIGTERM, a look, SIGKILL.
+pub(super) async fn revoke_and_stop(
+    stage: &Stage,
+    live: &LiveSession,
+    aftermath: &Aftermath,
+) -> Result<(), TrialError> {
+    if let Some(within) = revocation_within(stage) {
+        enter(&stage.journal, Phase::Revoke);
+        stage.authority.revoke(Session::A);
+        stage.journal.append(Event::Revoked { run: Session::A });
+        if let Some(remote) = &stage.remote {
+            remote.probe(&stage.identity(Session::A).token).await;
+        }
+        wait_until_empty(stage, aftermath, Instant::now() + within).await?;
+    }
+    enter(&stage.journal, Phase::Stop);
+    let survivors_of_term = signal_survivors(stage, aftermath, Signal::Term).await?;
+    if survivors_of_term {
+        wait_until_empty(stage, aftermath, Instant::now() + TERM_WITHIN).await?;
+        stage
+            .look(Moment::AfterTerm, None, Session::A, live)
+            .await?;
+        if signal_survivors(stage, aftermath, Signal::Kill).await? {
+            wait_until_empty(stage, aftermath, Instant::now() + KILL_WITHIN).await?;
+        }
+        stage
+            .look(Moment::AfterStop, None, Session::A, live)
+            .await?;
+        stage.read_record(Moment::AfterStop);
+    }
+    sweep(stage).await
+}
+
+/// `revocation.within`, where there is something to revoke and the question is asked.
+fn revocation_within(stage: &Stage) -> Option<Duration> {
+    stage.drill.authority.as_ref()?;
+    Some(stage.drill.expect.revocation.ask()?.within.0)
+}
+
+/// Signals every survivor by its pid; true when there was one.
+async fn signal_survivors(
+    stage: &Stage,
+    aftermath: &Aftermath,
+    signal: Signal,
+) -> Result<bool, TrialError> {
+    let survivors = survivors(stage, &aftermath.clients)?;
+    for survivor in &survivors {
+        stage.journal.append(Event::SignalSent {
+            pid: survivor.pid,
+            signal,
+            comm: survivor.comm.clone(),
+        });
+        stage.cell.line().signal(survivor.pid, signal)?;
+    }
+    Ok(!survivors.is_empty())
+}
+
+async fn wait_until_empty(
+    stage: &Stage,
+    aftermath: &Aftermath,
+    deadline: Instant,
+) -> Result<(), TrialError> {
+    let mut watch = stage.watch_from_here();
+    while !survivors(stage, &aftermath.clients)?.is_empty() {
+        let exited = watch
+            .until(deadline, |entry| {
+                matches!(*entry.event, Event::ProcessExited { .. }).then_some(())
+            })
+            .await;
+        if exited.is_none() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Ends whoever is left of a session, the client's side too: the next one starts in an empty cell.
+async fn sweep(stage: &Stage) -> Result<(), TrialError> {
+    let deadline = Instant::now() + KILL_WITHIN;
+    let mut watch = stage.watch_from_here();
+    loop {
+        let present = stage.cell.line().census()?;
+        if present.is_empty() {
+            return Ok(());
+        }
+        for process in present {
+            stage.cell.line().signal(process.pid, Signal::Kill)?;
+        }
+        let exited = watch
+            .until(deadline, |entry| {
+                matches!(*entry.event, Event::ProcessExited { .. }).then_some(())
+            })
+            .await;
+        if exited.is_none() {
+            return Err(TrialError::Prepare(
+                "a process did not end by SIGKILL".to_owned(),
+            ));
+        }
+    }
+}
+
+/// A session with run A's credential and run id, after both were revoked: its call must be refused.
+pub(super) async fn try_revoked_session(
+    stage: &mut Stage,
+    aftermath: &Aftermath,
+) -> Result<(), TrialError> {
+    if revocation_within(stage).is_none() {
+        return Ok(());
+    }
+    let drill = Arc::clone(&stage.drill);
+    let call = drill
+        .expect
+        .revocation
+        .ask()
+        .and_then(|asked| asked.call.as_ref());
+    let call = call.unwrap_or(&drill.call);
+    enter(&stage.journal, Phase::RevokedSession);
+    stage.mint_revoked();
+    if let Some(mut live) = stage.open(Session::Revoked, &call.before).await? {
+        let call_id = stage.identity(Session::Revoked).call.clone();
+        let (session, role) = (Session::Revoked, CallRole::Main);
+        stage
+            .issue(&mut live, session, role, call, call_id.clone())
+            .await?;
+        stage.answered(session, role, &call_id).await;
+        end_politely(stage, live, aftermath).await?;
+    }
+    sweep(stage).await?;
+    stage.read_record(Moment::AfterRevokedSession);
+    Ok(())
+}
+
+/// Session B: a new client, server and credential, and what the drill says recovers.
+pub(super) async fn recover(stage: &mut Stage, aftermath: &Aftermath) -> Result<(), TrialError> {
+    let drill = Arc::clone(&stage.drill);
+    let Some(recover) = &drill.recover else {
+        return Ok(());
+    };
+    let call = match &recover.how {
+        Recovery::Retry(_) | Recovery::Operator(_) => drill.call.clone(),
+        Recovery::Tool {
+            tool,
+            arguments,
+            correlation,
+        } => Call {
+            tool: tool.clone(),
+            arguments: arguments.clone(),
+            correlation: correlation.clone(),
+            before: Vec::new(),
+        },
+    };
+    let before = recover.before.as_ref().unwrap_or(&drill.call.before);
+    enter(&stage.journal, Phase::SessionB);
+    stage.mint_recovery();
+    if let Some(mut live) = stage.open(Session::B, before).await? {
+        live.shift_ids(SHIFTS, Instant::now() + super::stage::ANSWER_WITHIN)
+            .await?;
+        let call_id = stage.identity(Session::B).call.clone();
+        let (session, role) = (Session::B, CallRole::Main);
+        stage
+            .issue(&mut live, session, role, &call, call_id.clone())
+            .await?;
+        stage.answered(session, role, &call_id).await;
+        stage.look(Moment::Recovered, None, session, &live).await?;
+        end_politely(stage, live, aftermath).await?;
+    }
+    sweep(stage).await?;
+    stage.read_record(Moment::AfterSessionB);
+    stage.search_logs(Session::B)
+}
+
+/// As a client does that is done: closes stdin and lets the server end.
+async fn end_politely(
+    stage: &Stage,
+    mut live: LiveSession,
+    aftermath: &Aftermath,
+) -> Result<(), TrialError> {
+    let within = stage
+        .drill
+        .expect
+        .eof
+        .ask()
+        .map_or(IMPATIENT, |eof| eof.within.0);
+    let within = if aftermath.in_time {
+        within
+    } else {
+        within.min(IMPATIENT)
+    };
+    let server = live.server();
+    // A client that has already gone cannot be asked; the sweep that follows ends what is left.
+    if live.close(Stream::Stdin).await.is_ok() {
+        stage
+            .journal
+            .watch()
+            .until(Instant::now() + within, |entry| match &*entry.event {
+                Event::ProcessExited { pid, .. } if *pid == server => Some(()),
+                _ => None,
+            })
+            .await;
+    }
+    Ok(live.leave().await?)
+}

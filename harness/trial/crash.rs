@@ -1,0 +1,330 @@
+//! The crash, and what is seen after it until nothing moves any more.
+
+use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::stage::Stage;
+use super::{TrialError, enter};
+use crate::cell::Present;
+use crate::journal::{Event, Moment, Phase, Pid, PipeEnd, Session, Watch};
+use crate::session::LiveSession;
+use crate::spec::{Crash, ReplyTiming, Signal};
+
+/// A process that was sent a deadly signal has ended by then, or the machine is at fault.
+const DEAD_WITHIN: Duration = Duration::from_secs(10);
+
+/// Spinning is judged over no shorter window (DESIGN: "of at least 200 ms").
+const SHORTEST_WINDOW: Duration = Duration::from_millis(200);
+
+/// A connection attempt that was dropped is tried again by the kernel 1 s later, then 2 s after that.
+const CONNECTED_WITHIN: Duration = Duration::from_secs(4);
+
+/// How often `/proc/net/tcp` is read while a connection attempt waits for the kernel's next try.
+const CONNECTING_EVERY: Duration = Duration::from_millis(5);
+
+/// What the phases after the observation need to know of it.
+pub(super) struct Aftermath {
+    /// Processes of the client's side that still live: never survivors.
+    pub clients: HashSet<Pid>,
+    /// The server had ended when the deadline passed.
+    pub in_time: bool,
+}
+
+/// Crash, observe, release, quiet, evidence again.
+pub(super) async fn crash_and_observe(
+    stage: &mut Stage,
+    crash: &Crash,
+    live: &mut LiveSession,
+) -> Result<Aftermath, TrialError> {
+    enter(&stage.journal, Phase::Crash);
+    let mut watch = stage.watch_from_here();
+    if let Some(remote) = &stage.remote {
+        remote.replies(ReplyTiming::Held);
+    }
+    let siblings: HashSet<Pid> = stage
+        .journal
+        .collect(|entry| match &*entry.event {
+            Event::SiblingStarted { pid, .. } => Some(*pid),
+            _ => None,
+        })
+        .into_iter()
+        .collect();
+    let client_lives = fire(stage, crash, live).await?;
+    let mut clients = siblings.clone();
+    if client_lives {
+        clients.insert(live.client());
+    }
+    stage
+        .look(Moment::ClientGone, None, Session::A, live)
+        .await?;
+
+    enter(&stage.journal, Phase::Observe);
+    let observer = Observer {
+        stage,
+        crash,
+        clients: &clients,
+        siblings: &siblings,
+    };
+    observer.observe(live, &mut watch).await?;
+
+    enter(&stage.journal, Phase::Release);
+    if let Some(remote) = &stage.remote {
+        remote.release().await;
+    }
+    enter(&stage.journal, Phase::Quiet);
+    quiet(stage, &clients).await?;
+
+    enter(&stage.journal, Phase::EvidenceAgain);
+    stage
+        .look(Moment::End, Some(Moment::EndAgain), Session::A, live)
+        .await?;
+    stage.read_record(Moment::End);
+    stage.search_logs(Session::A)?;
+    let in_time = stage.exit_of(live.server());
+    Ok(Aftermath { clients, in_time })
+}
+
+/// Does what the crash says. True where the client lives on.
+async fn fire(stage: &Stage, crash: &Crash, live: &mut LiveSession) -> Result<bool, TrialError> {
+    let client = live.client();
+    if !crash.close.is_empty() {
+        let names: Vec<String> = crash
+            .close
+            .iter()
+            .map(|stream| format!("{stream:?}").to_lowercase())
+            .collect();
+        let action = format!("the client closes {}", names.join(", "));
+        stage.journal.append(Event::CrashFired {
+            action,
+            pid: client,
+        });
+        let deadline = Instant::now() + DEAD_WITHIN;
+        let mut watch = stage.watch_from_here();
+        for (stream, name) in crash.close.iter().zip(names) {
+            live.close(*stream).await?;
+            let closed = watch
+                .until(deadline, |entry| match &*entry.event {
+                    Event::ClientClosed { stream, .. } if *stream == name => Some(()),
+                    _ => None,
+                })
+                .await;
+            closed
+                .ok_or_else(|| TrialError::Prepare(format!("the client did not close {name}")))?;
+        }
+        return Ok(true);
+    }
+    let name = nix::sys::signal::Signal::from(crash.signal).as_str();
+    let action = format!("{name} to the client");
+    let mut watch = stage.watch_from_here();
+    stage.journal.append(Event::CrashFired {
+        action,
+        pid: client,
+    });
+    if !stage.cell.line().signal(client, crash.signal)? {
+        return Err(TrialError::Prepare(
+            "the client had ended before the crash".to_owned(),
+        ));
+    }
+    if crash.signal == Signal::Stop {
+        return Ok(true);
+    }
+    let exit = watch
+        .until(Instant::now() + DEAD_WITHIN, |entry| match &*entry.event {
+            Event::ProcessExited { pid, exit, .. } if *pid == client => Some(*exit),
+            _ => None,
+        })
+        .await
+        .ok_or_else(|| TrialError::Prepare(format!("the client did not end by {name}")))?;
+    live.drained().await;
+    stage
+        .journal
+        .append(Event::ClientGone { pid: client, exit });
+    Ok(false)
+}
+
+struct Observer<'a> {
+    stage: &'a Stage,
+    crash: &'a Crash,
+    clients: &'a HashSet<Pid>,
+    siblings: &'a HashSet<Pid>,
+}
+
+impl Observer<'_> {
+    /// Until the server's tree has ended, or `eof.within` has passed since EOF was in the pipe.
+    async fn observe(&self, live: &LiveSession, watch: &mut Watch) -> Result<(), TrialError> {
+        let within = self
+            .stage
+            .drill
+            .expect
+            .eof
+            .ask()
+            .map_or(crate::spec::Eof::default().within.0, |eof| eof.within.0);
+        let mut eof = false;
+        let mut held = None;
+        let mut deadline = Instant::now() + within;
+        loop {
+            if !eof && self.eof_is_sent() {
+                let holders = self.holders(live)?;
+                if holders.is_empty() {
+                    self.stage.journal.append(Event::EofInPipe {
+                        session: Session::A,
+                    });
+                    eof = true;
+                    deadline = Instant::now() + within;
+                    if self.crash.reply == ReplyTiming::Given
+                        && let Some(remote) = &self.stage.remote
+                    {
+                        remote.replies(ReplyTiming::Given);
+                    }
+                } else if held.as_ref() != Some(&holders) {
+                    self.note_held(&holders);
+                    held = Some(holders);
+                }
+            }
+            if self.nothing_to_wait_for()? {
+                self.end(false)?;
+                return Ok(());
+            }
+            let exited = watch
+                .until(deadline, |entry| {
+                    matches!(*entry.event, Event::ProcessExited { .. }).then_some(())
+                })
+                .await;
+            if exited.is_none() {
+                self.end(true)?;
+                return Ok(());
+            }
+        }
+    }
+
+    fn end(&self, deadline_passed: bool) -> Result<(), TrialError> {
+        let empty = survivors(self.stage, self.clients)?.is_empty();
+        self.stage.journal.append(Event::ObservationEnded {
+            empty,
+            deadline_passed,
+        });
+        Ok(())
+    }
+
+    /// Whether the crash closes the client's end of stdin at all: a stopped client does not.
+    fn eof_is_sent(&self) -> bool {
+        if self.crash.close.is_empty() {
+            self.crash.signal != Signal::Stop
+        } else {
+            self.crash.close.contains(&crate::spec::Stream::Stdin)
+        }
+    }
+
+    /// Who holds the write end of the server's stdin.
+    fn holders(&self, live: &LiveSession) -> Result<Vec<Pid>, TrialError> {
+        let present = self
+            .stage
+            .cell
+            .line()
+            .holders(live.pipes(), PipeEnd::StdinWrite)?;
+        Ok(present)
+    }
+
+    fn note_held(&self, holders: &[Pid]) {
+        let (by_client, by_server) = holders
+            .iter()
+            .partition(|pid| self.siblings.contains(pid) || self.clients.contains(pid));
+        self.stage.journal.append(Event::StdinHeld {
+            session: Session::A,
+            by_server,
+            by_client,
+        });
+    }
+
+    /// True where nobody is left, or only helpers that the drill declares durable.
+    fn nothing_to_wait_for(&self) -> Result<bool, TrialError> {
+        let survivors = survivors(self.stage, self.clients)?;
+        let allowed: Vec<regex::Regex> = self
+            .stage
+            .drill
+            .expect
+            .helpers
+            .ask()
+            .map(|helpers| {
+                helpers
+                    .allow
+                    .iter()
+                    .filter_map(|allow| regex::Regex::new(&allow.command).ok())
+                    .collect()
+            })
+            .unwrap_or_default();
+        Ok(survivors.iter().all(|survivor| {
+            allowed
+                .iter()
+                .any(|regex| regex.is_match(&survivor.command))
+        }))
+    }
+}
+
+/// Everybody in the cell who is not of the client's side.
+pub(super) fn survivors(stage: &Stage, clients: &HashSet<Pid>) -> Result<Vec<Present>, TrialError> {
+    let mut present = stage.cell.line().census()?;
+    present.retain(|present| !clients.contains(&present.pid));
+    Ok(present)
+}
+
+/// A window in which nobody does anything to the server. Ends at once when nobody is left.
+async fn quiet(stage: &Stage, clients: &HashSet<Pid>) -> Result<(), TrialError> {
+    connections_settle(stage).await?;
+    stage.journal.append(Event::QuietStarted);
+    let window = stage
+        .drill
+        .expect
+        .quiet
+        .ask()
+        .map_or(crate::spec::Quiet::default().window.0, |quiet| {
+            quiet.window.0
+        })
+        .max(SHORTEST_WINDOW);
+    let mut watch = stage.watch_from_here();
+    let begun = Instant::now();
+    let before = survivors(stage, clients)?;
+    let mut after = before.clone();
+    while !after.is_empty() {
+        let exited = watch
+            .until(begun + window, |entry| {
+                matches!(*entry.event, Event::ProcessExited { .. }).then_some(())
+            })
+            .await;
+        after = survivors(stage, clients)?;
+        if exited.is_none() {
+            break;
+        }
+    }
+    let elapsed = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let wanted: BTreeMap<Pid, u64> = after
+        .iter()
+        .filter_map(|late| {
+            let early = before
+                .iter()
+                .find(|early| (early.pid, early.started) == (late.pid, late.started))?;
+            Some((late.pid, late.wanted.saturating_sub(early.wanted)))
+        })
+        .collect();
+    stage.journal.append(Event::QuietEnded {
+        empty: after.is_empty(),
+        window: elapsed,
+        wanted,
+    });
+    Ok(())
+}
+
+/// A connection attempt that was held goes on when the kernel tries again: the quiet period starts after that.
+async fn connections_settle(stage: &Stage) -> Result<(), TrialError> {
+    if stage.remote.is_none() {
+        return Ok(());
+    }
+    let deadline = Instant::now() + CONNECTED_WITHIN;
+    while !stage.cell.line().connecting()?.is_empty() && Instant::now() < deadline {
+        // The kernel tells nobody when it tries again.
+        tokio::time::sleep_until(Instant::now() + CONNECTING_EVERY).await;
+    }
+    Ok(())
+}

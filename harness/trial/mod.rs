@@ -1,0 +1,156 @@
+//! A trial: one drill at one crash point, phase by phase.
+//!
+//! ```text
+//!   prepare → session A → arm → evidence → CRASH → observe → release → quiet → evidence again
+//!           → revoke → stop → the revoked session → session B → close
+//! ```
+//!
+//! It does things and waits for events; it knows no verdict. Whatever goes wrong on our side ends in `trial-failed`, and
+//! whatever happens to the harness, dropping the [`Stage`](stage::Stage) ends the cell and all in it.
+
+mod after;
+mod before;
+mod crash;
+mod record;
+mod rehearsal;
+mod stage;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::cell::{CellError, Wanted};
+use crate::journal::{ChainError, Event, Journal, Phase, Secrets};
+use crate::judge::{Judgement, judge};
+use crate::remote::RemoteError;
+use crate::session::SessionError;
+use crate::spec::{Crash, Drill, TemplateError};
+use stage::Stage;
+
+/// What a trial is: a drill at one of its crash points.
+#[derive(Debug, Clone)]
+pub struct Trial {
+    /// `drill::crash-point[::variant]`.
+    pub name: String,
+    pub drill: Arc<Drill>,
+    pub crash: Crash,
+}
+
+/// What surrounds a trial.
+#[derive(Debug, Clone)]
+pub struct Surroundings {
+    pub cell: Wanted,
+    /// The folder that holds `drills/`.
+    pub root: PathBuf,
+    /// The folder of the drill file.
+    pub drill_folder: PathBuf,
+    /// The path of `drill-fixture`, where there is one.
+    pub fixture: Option<PathBuf>,
+    /// Becomes true when the user interrupts.
+    pub interrupted: watch::Receiver<bool>,
+}
+
+/// Why a trial is an `error`: ours or the machine's.
+#[derive(Debug, thiserror::Error)]
+pub enum TrialError {
+    #[error("failed to prepare the trial: {0}")]
+    Prepare(String),
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Cell(#[from] CellError),
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    #[error("failed to start the remote: {0}")]
+    Remote(#[from] RemoteError),
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+    #[error(transparent)]
+    Chain(#[from] ChainError),
+}
+
+/// Runs a trial, writes its bundle into `bundle` (which must not exist), and judges what the bundle holds.
+pub fn run(
+    trial: &Trial,
+    surroundings: &Surroundings,
+    bundle: &Path,
+) -> Result<Judgement, TrialError> {
+    std::fs::create_dir_all(bundle)?;
+    let drill = serde_json::to_string_pretty(&*trial.drill).map_err(io::Error::from)?;
+    std::fs::write(bundle.join("drill.json"), drill)?;
+    let journal = Journal::create(&bundle.join("journal.jsonl"), Secrets::default())?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(play(trial, surroundings, bundle, &journal));
+    drop(runtime);
+    journal.append(Event::TrialEnded);
+    journal.seal()?;
+    if let Some(because) = journal.failure() {
+        return Err(TrialError::Prepare(because));
+    }
+    let judgement = rejudge(bundle)?;
+    let answers = serde_json::to_string_pretty(&judgement).map_err(io::Error::from)?;
+    std::fs::write(bundle.join("answers.json"), answers)?;
+    Ok(judgement)
+}
+
+/// Judges a bundle from its files alone.
+pub fn rejudge(bundle: &Path) -> Result<Judgement, TrialError> {
+    let drill = std::fs::read(bundle.join("drill.json"))?;
+    let drill: Drill = serde_json::from_slice(&drill).map_err(io::Error::from)?;
+    let recorded = crate::journal::read(&bundle.join("journal.jsonl"))?;
+    Ok(judge(&drill, &recorded.lines))
+}
+
+async fn play(trial: &Trial, surroundings: &Surroundings, bundle: &Path, journal: &Journal) {
+    journal.append(Event::TrialStarted {
+        trial: trial.name.clone(),
+        drill: trial.drill.drill.clone(),
+        crash: trial.crash.clone(),
+        tool: concat!("cargo-drill ", env!("CARGO_PKG_VERSION")).to_owned(),
+    });
+    let mut interrupted = surroundings.interrupted.clone();
+    tokio::select! {
+        biased;
+        // A sender that has gone will never interrupt.
+        Ok(_) = interrupted.wait_for(|interrupted| *interrupted) => {
+            journal.append(Event::Interrupted);
+        }
+        ended = phases(trial, surroundings, bundle, journal) => {
+            if let Err(error) = ended {
+                journal.append(Event::TrialFailed { because: error.to_string() });
+            }
+        }
+    }
+}
+
+async fn phases(
+    trial: &Trial,
+    surroundings: &Surroundings,
+    bundle: &Path,
+    journal: &Journal,
+) -> Result<(), TrialError> {
+    enter(journal, Phase::Prepare);
+    let drill = Arc::clone(&trial.drill);
+    let mut stage = Stage::prepare(drill, surroundings.clone(), bundle, journal.clone()).await?;
+    let point = before::reach(&mut stage, &trial.crash, surroundings).await?;
+    if let Some(mut live) = point {
+        let aftermath = crash::crash_and_observe(&mut stage, &trial.crash, &mut live).await?;
+        after::revoke_and_stop(&stage, &live, &aftermath).await?;
+        after::try_revoked_session(&mut stage, &aftermath).await?;
+        after::recover(&mut stage, &aftermath).await?;
+    }
+    enter(journal, Phase::Close);
+    if let Some(remote) = stage.remote.take() {
+        remote.stop().await;
+    }
+    stage.cell.end();
+    Ok(())
+}
+
+fn enter(journal: &Journal, phase: Phase) {
+    journal.append(Event::PhaseStarted { phase });
+}

@@ -1,0 +1,101 @@
+//! The rehearsal: a clean run of the call on a stage of its own, to learn which of its connections carries the effect.
+//!
+//! A held connection shows no byte, so nobody can see from outside whether it is the one that matters.
+
+use std::sync::Arc;
+
+use super::stage::Stage;
+use super::{Surroundings, TrialError};
+use crate::journal::{AnswerShape, CallRole, Event, Journal, Phase, Secrets, Session};
+use crate::remote::Hold;
+use crate::spec::Drill;
+
+/// Runs the call once without a crash and returns what it did, as the event that tells of it.
+pub(super) async fn rehearse(
+    drill: Arc<Drill>,
+    surroundings: Surroundings,
+) -> Result<Event, TrialError> {
+    let folder = tempfile::Builder::new().prefix("drill-").tempdir()?;
+    let journal = Journal::create(&folder.path().join("journal.jsonl"), Secrets::default())?;
+    let mut stage = Stage::prepare(
+        Arc::clone(&drill),
+        surroundings,
+        folder.path(),
+        journal.clone(),
+    )
+    .await?;
+    let Some(mut live) = stage.open(Session::A, &drill.call.before).await? else {
+        return Ok(rehearsed(
+            &journal,
+            AnswerShape::Nothing,
+            Some("the server did not start"),
+        ));
+    };
+    if let Some(remote) = &stage.remote {
+        remote.arm(Hold::Nothing, None).await?;
+    }
+    journal.append(Event::PhaseStarted { phase: Phase::Arm });
+    let call_id = stage.identity(Session::A).call.clone();
+    stage
+        .issue(
+            &mut live,
+            Session::A,
+            CallRole::Main,
+            &drill.call,
+            call_id.clone(),
+        )
+        .await?;
+    let answer = stage.answered(Session::A, CallRole::Main, &call_id).await;
+    let event = rehearsed(&journal, answer, None);
+    if let Some(remote) = stage.remote.take() {
+        remote.stop().await;
+    }
+    stage.cell.end();
+    Ok(event)
+}
+
+fn rehearsed(journal: &Journal, answer: AnswerShape, failure: Option<&str>) -> Event {
+    let mut armed = false;
+    let mut sought = Vec::new();
+    let mut requests = Vec::new();
+    let mut effect_on = None;
+    let mut detail = failure.unwrap_or_default().to_owned();
+    journal.collect::<()>(|entry| {
+        match &*entry.event {
+            Event::PhaseStarted { phase: Phase::Arm } => armed = true,
+            Event::ConnectionSought { connection, .. } if armed => sought.push(*connection),
+            Event::RequestReceived {
+                connection,
+                method,
+                target,
+                effect,
+                ..
+            } if armed => {
+                requests.push(format!("{method} {target}"));
+                if effect.is_some() {
+                    effect_on.get_or_insert(*connection);
+                }
+            }
+            Event::CallAnswered {
+                role: CallRole::Main,
+                text,
+                ..
+            } => detail.clone_from(text),
+            _ => {}
+        }
+        None
+    });
+    let connection = effect_on
+        .and_then(|effect_on| {
+            sought
+                .iter()
+                .position(|connection| *connection == effect_on)
+        })
+        .and_then(|index| u32::try_from(index + 1).ok());
+    Event::Rehearsed {
+        connection,
+        requests,
+        answer,
+        detail: crate::journal::excerpt(&detail, 500),
+    }
+}

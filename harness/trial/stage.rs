@@ -1,0 +1,562 @@
+//! The stage of a trial: work folder, cell, remote, authority and journal, and how a session is opened on it.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::record::{self, Record};
+use super::{Surroundings, TrialError};
+use crate::cell::{Cell, Look};
+use crate::journal::{
+    AnswerShape, CallRole, Event, Journal, Moment, Pid, Place, Session, SessionFault, Watch,
+};
+use crate::remote::{Authority, Inlet, Issued, Remote};
+use crate::session::{Issue, LiveSession, Opening, fits_a_socket};
+use crate::spec::{Call, Correlation, Drill, Network, Protocol, Templates};
+
+/// From the start of the server to the answered handshake.
+pub(super) const HANDSHAKE_WITHIN: Duration = Duration::from_secs(30);
+
+/// A call that is not answered by then is not answered.
+pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+
+/// Between two looks at something that should pass by itself: a zombie, a half-closed socket.
+const SECOND_LOOK_AFTER: Duration = Duration::from_millis(100);
+
+/// The identity of a session, made by the harness.
+#[derive(Debug, Clone)]
+pub(super) struct Identity {
+    pub run: String,
+    pub call: String,
+    pub approval: String,
+    pub token: String,
+}
+
+pub(super) struct Stage {
+    pub drill: Arc<Drill>,
+    pub journal: Journal,
+    pub cell: Cell,
+    pub remote: Option<Remote>,
+    pub authority: Authority,
+    pub record: Option<Record>,
+    pub bundle: PathBuf,
+    templates: Templates,
+    identities: HashMap<Session, Identity>,
+    /// What the server spoke in its first session: asked only once.
+    protocol: Option<Protocol>,
+    surroundings: Surroundings,
+    work: PathBuf,
+    port: u16,
+    /// Last: the cell must have ended before its folder goes.
+    scratch: tempfile::TempDir,
+}
+
+impl Stage {
+    /// Prepares a trial up to the point where a session can be opened.
+    pub async fn prepare(
+        drill: Arc<Drill>,
+        surroundings: Surroundings,
+        bundle: &Path,
+        journal: Journal,
+    ) -> Result<Self, TrialError> {
+        let scratch = tempfile::Builder::new().prefix("drill-").tempdir()?;
+        if !fits_a_socket(scratch.path()) {
+            return Err(TrialError::Prepare(format!(
+                "the temporary folder {} is too long for a Unix socket; set TMPDIR to a shorter one",
+                scratch.path().display()
+            )));
+        }
+        let work = scratch.path().join("work");
+        for folder in [&work, &work.join("home"), &work.join("tmp")] {
+            fs::create_dir(folder)?;
+        }
+        let open_network = drill.server.network == Network::Open;
+        let (cell, doorway) = Cell::build(surroundings.cell, open_network, &journal)?;
+        let authority = Authority::new(drill.authority.as_ref(), journal.secrets().clone());
+        let port = doorway.port;
+        let remote = match &drill.remote {
+            None => None,
+            Some(spec) => {
+                let (sockets, connecting) = (cell.line().clone(), cell.line().clone());
+                let inlet = Inlet {
+                    listener: doorway.listener,
+                    port,
+                    packets: doorway.packets,
+                    sockets: Arc::new(move || sockets.tcp_socket().map_err(io::Error::other)),
+                    connecting: Arc::new(move || connecting.connecting().map_err(io::Error::other)),
+                };
+                Some(Remote::start(spec, authority.clone(), inlet, journal.clone()).await?)
+            }
+        };
+        let mut stage = Self {
+            drill,
+            journal,
+            cell,
+            remote,
+            authority,
+            record: None,
+            bundle: bundle.to_owned(),
+            templates: Templates::default(),
+            identities: HashMap::new(),
+            protocol: None,
+            surroundings,
+            work,
+            port,
+            scratch,
+        };
+        let (run, call, approval) = (name("run"), name("call"), name("approval"));
+        stage.mint(Session::A, run, call, approval);
+        if let Some(ownership) = stage
+            .drill
+            .expect
+            .ownership
+            .as_ref()
+            .and_then(|asked| asked.ask())
+        {
+            let path = stage.text(&ownership.log, Session::A, None)?;
+            let path = stage.work.join(path);
+            stage.record = Some(Record::new(ownership, path, &stage.work, &stage.journal));
+        }
+        Ok(stage)
+    }
+
+    /// Gives session B a run, an approval and a credential of its own; the call stays the same.
+    pub fn mint_recovery(&mut self) {
+        let call = self.identity(Session::A).call.clone();
+        self.mint(Session::B, name("run"), call, name("approval"));
+    }
+
+    /// The revoked session comes with all that run A had, and a call of its own.
+    pub fn mint_revoked(&mut self) {
+        let revenant = Identity {
+            call: name("call"),
+            ..self.identity(Session::A).clone()
+        };
+        self.note_minted(Session::Revoked, revenant);
+    }
+
+    fn mint(&mut self, session: Session, run: String, call: String, approval: String) {
+        let Issued { token, .. } = self.authority.mint(session);
+        self.note_minted(
+            session,
+            Identity {
+                run,
+                call,
+                approval,
+                token,
+            },
+        );
+    }
+
+    fn note_minted(&mut self, session: Session, identity: Identity) {
+        self.journal.append(Event::Minted {
+            session,
+            run: identity.run.clone(),
+            call: identity.call.clone(),
+            approval: identity.approval.clone(),
+        });
+        self.identities.insert(session, identity);
+    }
+
+    pub fn identity(&self, session: Session) -> &Identity {
+        // Minted before the session is opened, by each caller.
+        &self.identities[&session]
+    }
+
+    /// Starts client and server and opens the protocol session, with the calls that come first. `None` when the server
+    /// did not get there; the journal says why.
+    pub async fn open(
+        &mut self,
+        session: Session,
+        before: &[Call],
+    ) -> Result<Option<LiveSession>, TrialError> {
+        let deadline = Instant::now() + HANDSHAKE_WITHIN;
+        let opening = self.opening(session)?;
+        let Some(mut live) = LiveSession::open(self.cell.line(), opening, &self.journal).await?
+        else {
+            return Ok(None);
+        };
+        let protocol = self.protocol.unwrap_or(self.drill.server.protocol);
+        if !live.handshake(protocol, deadline).await? {
+            live.leave().await?;
+            return Ok(None);
+        }
+        self.remember_protocol(session);
+        for call in before {
+            let call_id = name("call");
+            self.issue(&mut live, session, CallRole::Before, call, call_id.clone())
+                .await?;
+            self.answered(session, CallRole::Before, &call_id).await;
+        }
+        if self.is_dead(&live) {
+            live.failed(
+                SessionFault::Lost,
+                "the server ended before the call was issued",
+            );
+            live.leave().await?;
+            return Ok(None);
+        }
+        Ok(Some(live))
+    }
+
+    /// An older server is asked for what it is only once: some let the question run into its time limit.
+    fn remember_protocol(&mut self, session: Session) {
+        let spoken = self.journal.latest(|entry| match &*entry.event {
+            Event::Handshaken {
+                session: of,
+                protocol,
+                ..
+            } if *of == session => Some(protocol.clone()),
+            _ => None,
+        });
+        if let Some(spoken) = spoken
+            && self.drill.server.protocol == Protocol::Auto
+        {
+            self.protocol = serde_json::from_value(Value::String(spoken)).ok();
+        }
+    }
+
+    fn opening(&self, session: Session) -> Result<Opening, TrialError> {
+        let server = &self.drill.server;
+        for (file, content) in &server.files {
+            self.write_file(file, &self.text(content, session, None)?)?;
+        }
+        let text = |template: &String| self.text(template, session, None);
+        let mut env = vec![
+            (
+                "PATH".to_owned(),
+                std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".to_owned()),
+            ),
+            (
+                "LANG".to_owned(),
+                std::env::var("LANG").unwrap_or_else(|_| "C.UTF-8".to_owned()),
+            ),
+            (
+                "HOME".to_owned(),
+                self.work.join("home").display().to_string(),
+            ),
+            (
+                "TMPDIR".to_owned(),
+                self.work.join("tmp").display().to_string(),
+            ),
+        ];
+        for (name, value) in &server.env {
+            env.retain(|(known, _)| known != name);
+            env.push((name.clone(), text(value)?));
+        }
+        Ok(Opening {
+            session,
+            argv: server.command.iter().map(text).collect::<Result<_, _>>()?,
+            env,
+            cwd: match &server.cwd {
+                None => self.work.clone(),
+                Some(cwd) => self.surroundings.drill_folder.join(text(cwd)?),
+            },
+            stdin: server.stdin,
+            leak_stdin_to: match session {
+                Session::A => self
+                    .drill
+                    .client
+                    .leak_stdin_to
+                    .iter()
+                    .map(text)
+                    .collect::<Result<_, _>>()?,
+                _ => Vec::new(),
+            },
+            bundle: self.bundle.clone(),
+            scratch: self.scratch.path().to_owned(),
+        })
+    }
+
+    /// Writes a file of the drill into the work folder, for its owner alone.
+    fn write_file(&self, name: &str, content: &str) -> Result<(), TrialError> {
+        let path = self.work.join(name);
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        // Written anew for each session: the server may have replaced it.
+        let _ = fs::remove_file(&path);
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)?;
+        Ok(file.write_all(content.as_bytes())?)
+    }
+
+    /// Issues a call and returns once it is written to the server, or can no longer be.
+    pub async fn issue(
+        &self,
+        live: &mut LiveSession,
+        session: Session,
+        role: CallRole,
+        call: &Call,
+        call_id: String,
+    ) -> Result<(), TrialError> {
+        let variables = self.variables(session, Some(&call_id));
+        let arguments = Value::Object(call.arguments.clone());
+        let Value::Object(mut arguments) = self.templates.value(&arguments, &variables)? else {
+            unreachable!("a rendered object stays an object");
+        };
+        if let Correlation::Argument(name) = &call.correlation {
+            arguments.insert(name.clone(), Value::String(call_id.clone()));
+        }
+        live.call(Issue {
+            role,
+            tool: self.templates.text(&call.tool, &variables)?,
+            arguments,
+            traceparent: traceparent(&call_id),
+            call_id,
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// Waits for the answer to a call. Appends that nothing came, when nothing came.
+    pub async fn answered(&self, session: Session, role: CallRole, call_id: &str) -> AnswerShape {
+        let deadline = Instant::now() + ANSWER_WITHIN;
+        let mut on_the_wire: Option<String> = None;
+        let ended = self
+            .journal
+            .watch()
+            .until(deadline, |entry| match &*entry.event {
+                Event::CallIssued {
+                    session: of,
+                    call,
+                    rpc_id,
+                    ..
+                } if *of == session && call == call_id => {
+                    on_the_wire = Some(rpc_id.clone());
+                    None
+                }
+                Event::CallAnswered {
+                    session: of,
+                    rpc_id,
+                    shape,
+                    ..
+                } if *of == session && on_the_wire.as_ref() == Some(rpc_id) => Some(Some(*shape)),
+                Event::StdoutEnded { session: of, .. } if *of == session => Some(None),
+                _ => None,
+            })
+            .await;
+        if let Some(Some(shape)) = ended {
+            return shape;
+        }
+        let text = match ended {
+            Some(_) => "stdout ended before an answer came".to_owned(),
+            None => format!("no answer came within {} s", ANSWER_WITHIN.as_secs()),
+        };
+        let (shape, rpc_id) = (AnswerShape::Nothing, on_the_wire.unwrap_or_default());
+        self.journal.append(Event::CallAnswered {
+            session,
+            role,
+            rpc_id,
+            shape,
+            text,
+        });
+        shape
+    }
+
+    /// A watch that starts with what comes next.
+    pub fn watch_from_here(&self) -> Watch {
+        let mut watch = self.journal.watch();
+        watch.skip_to_end();
+        watch
+    }
+
+    /// Whether the server has ended, as far as anybody has told.
+    pub fn is_dead(&self, live: &LiveSession) -> bool {
+        self.exit_of(live.server())
+    }
+
+    pub fn exit_of(&self, pid: Pid) -> bool {
+        self.journal
+            .latest(|entry| match &*entry.event {
+                Event::ProcessExited { pid: of, .. } if *of == pid => Some(()),
+                _ => None,
+            })
+            .is_some()
+    }
+
+    /// Looks at the cell; where something is seen that should pass by itself, looks again.
+    pub async fn look(
+        &self,
+        moment: Moment,
+        again: Option<Moment>,
+        session: Session,
+        live: &LiveSession,
+    ) -> Result<Look, TrialError> {
+        let secrets = self.journal.secrets();
+        let look = self
+            .cell
+            .line()
+            .look(moment, session, live.pipes(), secrets)?;
+        self.keep_look(moment, &look)?;
+        let lingering = look
+            .processes
+            .iter()
+            .any(crate::journal::Process::is_zombie)
+            || look
+                .sockets
+                .iter()
+                .any(|socket| socket.state == "CLOSE_WAIT");
+        if let Some(again) = again.filter(|_| lingering) {
+            // There is no event for something that stays: it is there 100 ms later or it is not.
+            tokio::time::sleep_until(Instant::now() + SECOND_LOOK_AFTER).await;
+            let second = self
+                .cell
+                .line()
+                .look(again, session, live.pipes(), secrets)?;
+            self.keep_look(again, &second)?;
+        }
+        Ok(look)
+    }
+
+    fn keep_look(&self, moment: Moment, look: &Look) -> Result<(), TrialError> {
+        let Value::String(moment) = json!(moment) else {
+            return Ok(());
+        };
+        let text = serde_json::to_string_pretty(&json!({
+            "processes": look.processes,
+            "sockets": look.sockets,
+        }))
+        .map_err(io::Error::from)?;
+        let text = self.journal.secrets().conceal(&text);
+        Ok(fs::write(
+            self.bundle.join(format!("processes-{moment}.json")),
+            text,
+        )?)
+    }
+
+    pub fn read_record(&self, moment: Moment) {
+        if let Some(record) = &self.record {
+            record.read(moment, None);
+        }
+    }
+
+    /// Searches the logs of the work folder for secrets, and keeps a copy of the record.
+    pub fn search_logs(&self, session: Session) -> Result<(), TrialError> {
+        /// Deep enough for `logs/2026/11/server.log`.
+        const DEPTH: usize = 4;
+        let secrets = self.journal.secrets();
+        let mut places = Vec::new();
+        let mut bytes = 0;
+        let mut logs = Vec::new();
+        logs_below(&self.work, DEPTH, &mut logs);
+        logs.extend(self.record.iter().map(|record| record.path().to_owned()));
+        logs.sort();
+        logs.dedup();
+        for path in logs {
+            let Ok(content) = record::read_regular(&path, &self.work) else {
+                continue;
+            };
+            let name = path
+                .strip_prefix(&self.work)
+                .unwrap_or(&path)
+                .display()
+                .to_string();
+            bytes += content.len() as u64;
+            for secret in secrets.seen_in(&content) {
+                self.journal.append(Event::SecretSeen {
+                    session,
+                    secret,
+                    place: Place::Log,
+                    detail: name.clone(),
+                });
+            }
+            if self
+                .record
+                .as_ref()
+                .is_some_and(|record| record.path() == path)
+            {
+                let text = secrets.conceal(&String::from_utf8_lossy(&content));
+                fs::write(self.bundle.join("record.jsonl"), text)?;
+            }
+            places.push(name);
+        }
+        self.journal.append(Event::SecretsSought {
+            session,
+            places,
+            bytes,
+        });
+        Ok(())
+    }
+
+    fn text(
+        &self,
+        template: &str,
+        session: Session,
+        call: Option<&str>,
+    ) -> Result<String, TrialError> {
+        Ok(self
+            .templates
+            .text(template, self.variables(session, call))?)
+    }
+
+    fn variables(&self, session: Session, call: Option<&str>) -> Value {
+        let identity = self.identity(session);
+        let mut variables = Map::new();
+        variables.insert("workdir".to_owned(), json!(self.work.display().to_string()));
+        variables.insert(
+            "root".to_owned(),
+            json!(self.surroundings.root.display().to_string()),
+        );
+        if let Some(fixture) = &self.surroundings.fixture {
+            variables.insert("fixture".to_owned(), json!(fixture.display().to_string()));
+        }
+        variables.insert("run".to_owned(), json!({ "id": identity.run }));
+        variables.insert(
+            "call".to_owned(),
+            json!({ "id": call.unwrap_or(&identity.call) }),
+        );
+        variables.insert("approval".to_owned(), json!({ "id": identity.approval }));
+        variables.insert(
+            "remote".to_owned(),
+            json!({ "url": format!("http://127.0.0.1:{}", self.port) }),
+        );
+        variables.insert("authority".to_owned(), json!({ "token": identity.token }));
+        Value::Object(variables)
+    }
+}
+
+/// A name that has not been used before: `run-5f0c…`.
+fn name(kind: &str) -> String {
+    format!("{kind}-{}", Uuid::new_v4().simple())
+}
+
+/// W3C Trace Context: version 00, trace id, parent id, sampled. The trace is the call's, also when it is tried again.
+fn traceparent(call_id: &str) -> String {
+    let trace = call_id.rsplit('-').next().unwrap_or_default();
+    let span = Uuid::new_v4().simple().to_string();
+    format!("00-{trace:0>32}-{}-01", &span[..16])
+}
+
+fn logs_below(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() && depth > 0 => logs_below(&path, depth - 1, found),
+            Ok(kind) if kind.is_file() => {
+                let is_log = path
+                    .extension()
+                    .and_then(|extension| extension.to_str())
+                    .is_some_and(|extension| matches!(extension, "log" | "jsonl" | "ndjson"));
+                if is_log {
+                    found.push(path);
+                }
+            }
+            _ => {}
+        }
+    }
+}
