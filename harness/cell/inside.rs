@@ -216,12 +216,16 @@ impl Init {
                     .map(|(name, forms)| Secret { name, forms })
                     .collect();
                 let report = match proc::look(self.root, &pipes, &secrets) {
-                    Ok(processes) => Report::Seen {
+                    Ok(seen) => Report::Seen {
                         ticket,
                         moment,
                         session,
-                        processes,
-                        sockets: proc::sockets(self.port),
+                        processes: seen.processes,
+                        sockets: if seen.sockets_held {
+                            proc::sockets(self.port)
+                        } else {
+                            Vec::new()
+                        },
                     },
                     Err(error) => Report::Failed {
                         ticket,
@@ -243,9 +247,14 @@ impl Init {
             }
             Order::Holders { ticket, pipes, end } => {
                 let report = match proc::look(self.root, &pipes, &[]) {
-                    Ok(mut processes) => {
-                        processes.retain(|process| process.holds.contains(&end));
-                        let pids = processes.into_iter().map(|process| process.pid).collect();
+                    Ok(mut seen) => {
+                        seen.processes
+                            .retain(|process| process.holds.contains(&end));
+                        let pids = seen
+                            .processes
+                            .into_iter()
+                            .map(|process| process.pid)
+                            .collect();
                         Report::Holding { ticket, pids }
                     }
                     Err(error) => Report::Failed {

@@ -12,8 +12,15 @@ use crate::journal::{Pid, PipeEnd, Process, Secret, Socket, names_in};
 /// Two lists of pids must agree, or a process forked while we looked; more tries than this is a fork bomb.
 const TRIES: usize = 5;
 
+/// What a look saw.
+pub(super) struct Seen {
+    pub processes: Vec<Process>,
+    /// Some process holds a socket that is not one of the session's pipes.
+    pub sockets_held: bool,
+}
+
 /// Every process below `root`: its whole pid namespace where `root` is 1, its descendants otherwise.
-pub(super) fn look(root: Pid, pipes: &[Pipe], secrets: &[Secret]) -> io::Result<Vec<Process>> {
+pub(super) fn look(root: Pid, pipes: &[Pipe], secrets: &[Secret]) -> io::Result<Seen> {
     let mut processes = Vec::new();
     let mut before = below(root)?;
     for _ in 0..TRIES {
@@ -27,8 +34,13 @@ pub(super) fn look(root: Pid, pipes: &[Pipe], secrets: &[Secret]) -> io::Result<
         }
         before = after;
     }
+    let sockets_held = processes.iter().any(|(_, sockets)| *sockets);
+    let mut processes: Vec<Process> = processes.into_iter().map(|(process, _)| process).collect();
     processes.sort_by_key(|process| process.pid);
-    Ok(processes)
+    Ok(Seen {
+        processes,
+        sockets_held,
+    })
 }
 
 /// Who lives below `root`. Zombies have ended.
@@ -133,15 +145,17 @@ impl Stat {
     }
 }
 
-/// `None` when the process has gone meanwhile.
-fn process(pid: Pid, pipes: &[Pipe], secrets: &[Secret]) -> Option<Process> {
+/// A process, and whether it holds sockets of its own. `None` when it has gone meanwhile.
+fn process(pid: Pid, pipes: &[Pipe], secrets: &[Secret]) -> Option<(Process, bool)> {
     let folder = Path::new("/proc").join(pid.to_string());
     let stat = Stat::read(&folder)?;
     let cmdline = fs::read(folder.join("cmdline")).unwrap_or_default();
     let environ = fs::read(folder.join("environ"));
     let held = held(&folder, pipes);
     let zombie = matches!(stat.state, 'Z' | 'X');
-    Some(Process {
+    let readable = zombie || (held.is_ok() && environ.is_ok());
+    let held = held.unwrap_or_default();
+    let process = Process {
         pid,
         ppid: stat.ppid,
         pgid: stat.pgid,
@@ -151,14 +165,15 @@ fn process(pid: Pid, pipes: &[Pipe], secrets: &[Secret]) -> Option<Process> {
         argv: argv(&cmdline),
         started: stat.started,
         threads: stat.threads,
-        descriptors: held.as_ref().ok().map(|(_, count)| *count),
+        descriptors: held.descriptors,
         written: written(&folder),
         wanted: wanted(&folder),
-        readable: zombie || (held.is_ok() && environ.is_ok()),
-        holds: held.map(|(ends, _)| ends).unwrap_or_default(),
+        readable,
+        holds: held.ends,
         secrets_in_argv: names_in(secrets, &cmdline),
         secrets_in_environ: names_in(secrets, &environ.unwrap_or_default()),
-    })
+    };
+    Some((process, held.sockets))
 }
 
 fn argv(cmdline: &[u8]) -> Vec<String> {
@@ -176,10 +191,20 @@ fn argv(cmdline: &[u8]) -> Vec<String> {
         .collect()
 }
 
-/// The ends of the session's pipes that a process holds, and the number of its descriptors.
-fn held(folder: &Path, pipes: &[Pipe]) -> io::Result<(Vec<PipeEnd>, u64)> {
+/// What the descriptors of a process say.
+#[derive(Default)]
+struct Held {
+    ends: Vec<PipeEnd>,
+    /// Absent where they could not be read.
+    descriptors: Option<u64>,
+    /// A socket that is none of the session's pipes.
+    sockets: bool,
+}
+
+fn held(folder: &Path, pipes: &[Pipe]) -> io::Result<Held> {
     let mut ends = HashSet::new();
     let mut count = 0;
+    let mut sockets = false;
     for entry in fs::read_dir(folder.join("fd"))? {
         let Ok(entry) = entry else { continue };
         count += 1;
@@ -195,7 +220,7 @@ fn held(folder: &Path, pipes: &[Pipe]) -> io::Result<(Vec<PipeEnd>, u64)> {
             .map(|pipe| pipe.end)
             .collect();
         match of_this.as_slice() {
-            [] => {}
+            [] => sockets |= link.as_os_str().as_bytes().starts_with(b"socket:"),
             // One end, one inode: a socketpair.
             [end] => {
                 ends.insert(*end);
@@ -213,7 +238,11 @@ fn held(folder: &Path, pipes: &[Pipe]) -> io::Result<(Vec<PipeEnd>, u64)> {
     }
     let mut ends: Vec<PipeEnd> = ends.into_iter().collect();
     ends.sort_unstable();
-    Ok((ends, count))
+    Ok(Held {
+        ends,
+        descriptors: Some(count),
+        sockets,
+    })
 }
 
 fn is_write(end: PipeEnd) -> bool {
@@ -267,6 +296,8 @@ fn wanted(folder: &Path) -> u64 {
 }
 
 /// The sockets of the cell's network whose peer is `port` on the loopback.
+///
+/// Slow: the kernel walks the hash table of the whole machine for it, ten milliseconds on a large one.
 pub(super) fn sockets(port: u16) -> Vec<Socket> {
     let mut sockets = Vec::new();
     for table in ["/proc/net/tcp", "/proc/net/tcp6"] {

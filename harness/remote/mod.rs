@@ -15,10 +15,13 @@ pub struct Issued {
 }
 impl Authority {
     pub fn new(_: Option<&spec::Authority>, _: Secrets) -> Self {
-        todo!()
+        Self
     }
     pub fn mint(&self, _: Session) -> Issued {
-        todo!()
+        Issued {
+            token: "drill-0123456789abcdef".into(),
+            derived: "x".into(),
+        }
     }
     pub fn revoke(&self, _: Session) {}
 }
