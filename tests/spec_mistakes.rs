@@ -263,14 +263,30 @@ fn a_wrong_kind_says_what_is_expected() {
             "expect: { effects: { sent: «some } }",
             "expected a whole number or a mapping with `at_most`",
         ),
-        ("expect: { effects: { sent: «-1 } }", "at least 0"),
+        ("expect: { effects: { sent: «-1 } }", "from 0 to"),
         (
             "expect: { effects: { sent: «1.5 } }",
             "expected a whole number",
         ),
         (
+            "expect: { effects: { sent: «4294967296 } }",
+            "a number from 0 to 4294967295",
+        ),
+        (
+            "expect: { effects: { sent: «18446744073709551615 } }",
+            "out of range",
+        ),
+        (
+            "expect: { eof: { status: [«99999999999] } }",
+            "out of range",
+        ),
+        (
+            "expect: { eof: { within: «9999999999s } }",
+            "is not a duration",
+        ),
+        (
             "crash: [{ at: idle, connection: «0 }]",
-            "expected at least 1",
+            "a number from 1 to",
         ),
         (
             "crash: [{ at: idle, name: «Two Words }]",
@@ -383,6 +399,18 @@ fn control_characters_never_reach_a_terminal() {
         let harmful = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
         assert!(!shown.chars().any(harmful), "{shown:?}");
     }
+}
+
+#[test]
+fn a_message_stays_on_its_line_and_short() {
+    let long = "a".repeat(1000);
+    let text = drill_with(&format!(
+        "call: {{ tool: x, correlation: \"a\\nb\\t{long}\" }}"
+    ));
+    let mistakes = load(text.as_bytes()).unwrap_err();
+    let message = &mistakes.mistakes[0].message;
+    assert!(message.contains("a\u{240a}b\u{2409}aaa"), "{message}");
+    assert!(message.chars().count() < 150, "{message}");
 }
 
 #[test]

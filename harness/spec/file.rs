@@ -152,6 +152,10 @@ fn read(path: &Path, absolute: PathBuf, root: PathBuf) -> Result<DrillFile, Mist
     if absolute.is_dir() {
         return Err(Mistakes::unread(path, "this is a folder, not a drill file"));
     }
+    // Opening a FIFO would wait for a writer.
+    if !absolute.is_file() {
+        return Err(Mistakes::unread(path, "this is not a file"));
+    }
     let bytes = fs::read(&absolute)
         .map_err(|error| Mistakes::unread(path, format!("this file cannot be read: {error}")))?;
     let source = match String::from_utf8(bytes) {

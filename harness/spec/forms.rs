@@ -323,7 +323,7 @@ impl JsonSchema for SpanForm {
             "title": "duration",
             "description": "A whole number and a unit: ms, s or m.",
             "type": "string",
-            "pattern": "^[0-9]+(ms|s|m)$",
+            "pattern": "^[0-9]{1,9}(ms|s|m)$",
             "examples": ["250ms", "2s", "1m"],
         })
     }

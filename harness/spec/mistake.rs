@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 
 use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
 
+/// How many characters of a value are quoted in a message.
+const MAX_QUOTED: usize = 60;
+
 /// All mistakes of one drill file.
 #[derive(Debug, Clone)]
 pub struct Mistakes {
@@ -44,7 +47,7 @@ pub struct Place {
 
 impl fmt::Display for Mistakes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = printable(&self.path.display().to_string());
+        let path = one_line(&self.path.display().to_string());
         match self.mistakes.len() {
             1 => write!(f, "a mistake in {path}"),
             n => write!(f, "{n} mistakes in {path}"),
@@ -99,7 +102,7 @@ impl Mistakes {
         Self {
             path: path.to_owned(),
             mistakes: vec![Mistake {
-                message: printable(&message.into()),
+                message: one_line(&message.into()),
                 help: None,
                 place: None,
                 also: None,
@@ -129,7 +132,7 @@ impl<'s> Found<'s> {
     /// Adds a mistake. The returned handle adds help, or a second place.
     pub(super) fn add(&mut self, place: &Range<usize>, message: impl Into<String>) -> Added<'_> {
         let mistake = Mistake {
-            message: printable(&message.into()),
+            message: one_line(&message.into()),
             help: None,
             place: Some(self.place(place)),
             also: None,
@@ -170,7 +173,7 @@ impl<'s> Found<'s> {
     pub(super) fn into_mistakes(mut self) -> Mistakes {
         self.mistakes
             .sort_by_key(|mistake| mistake.place.as_ref().map(|place| place.bytes.start));
-        let name = printable(&self.path.display().to_string());
+        let name = one_line(&self.path.display().to_string());
         Mistakes {
             path: self.path.to_owned(),
             mistakes: self.mistakes,
@@ -187,12 +190,12 @@ pub(super) struct Added<'a> {
 
 impl Added<'_> {
     pub(super) fn help(self, help: impl Into<String>) -> Self {
-        self.mistake.help = Some(printable(&help.into()));
+        self.mistake.help = Some(one_line(&help.into()));
         self
     }
 
     pub(super) fn also(self, place: &Range<usize>, what: impl Into<String>) -> Self {
-        self.mistake.also = Some((place_in(self.source, place), printable(&what.into())));
+        self.mistake.also = Some((place_in(self.source, place), one_line(&what.into())));
         self
     }
 }
@@ -236,6 +239,21 @@ pub(super) fn printable(text: &str) -> String {
         });
     }
     shown
+}
+
+/// The same for a sentence or a name, which has no lines.
+fn one_line(text: &str) -> String {
+    printable(text)
+        .replace('\n', "\u{240a}")
+        .replace('\t', "\u{2409}")
+}
+
+/// The beginning of a text, where all of it would bury the sentence around it.
+pub(super) fn short(text: &str) -> String {
+    match text.char_indices().nth(MAX_QUOTED) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 /// The nearest of some words, if one is near enough to be what was meant.

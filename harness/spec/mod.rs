@@ -5,6 +5,8 @@
 //!                                        ^ schema, made from model
 //! ```
 
+#![forbid(unsafe_code)]
+
 mod file;
 mod forms;
 mod mistake;

@@ -22,16 +22,21 @@ fn generate() -> Value {
         .into_root_schema_for::<Drill>();
     let mut schema = generated.to_value();
     schema["title"] = Value::from("A cargo-drill drill file");
-    without_null(&mut schema);
+    tidy(&mut schema);
     schema
 }
 
-/// An optional key is left out, never written as `null`: schemars offers both.
-fn without_null(schema: &mut Value) {
+/// An optional key is left out, never written as `null`: schemars offers both. And every integer has its range.
+fn tidy(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
             if object.get("default").is_some_and(Value::is_null) {
                 object.remove("default");
+            }
+            // What the types cannot hold is out of range, for editors as well.
+            if let Some((least, most)) = object.get("format").and_then(range_of) {
+                object.entry("minimum").or_insert(least.into());
+                object.entry("maximum").or_insert(most.into());
             }
             if let Some(Value::Array(types)) = object.get_mut("type") {
                 types.retain(|name| name != "null");
@@ -50,9 +55,17 @@ fn without_null(schema: &mut Value) {
                     }
                 }
             }
-            object.values_mut().for_each(without_null);
+            object.values_mut().for_each(tidy);
         }
-        Value::Array(items) => items.iter_mut().for_each(without_null),
+        Value::Array(items) => items.iter_mut().for_each(tidy),
         _ => {}
+    }
+}
+
+fn range_of(format: &Value) -> Option<(i64, i64)> {
+    match format.as_str()? {
+        "int32" => Some((i32::MIN.into(), i32::MAX.into())),
+        "uint32" => Some((0, u32::MAX.into())),
+        _ => None,
     }
 }

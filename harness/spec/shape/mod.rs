@@ -11,7 +11,7 @@ use std::ops::Range;
 use serde_json::{Map, Value};
 
 use self::form::{Form, article, expected, first_line, forms, noun};
-use super::mistake::{Added, Found, did_you_mean, nearest, one_of};
+use super::mistake::{Added, Found, did_you_mean, nearest, one_of, short};
 use super::path::Path;
 use super::yaml::{Data, Entry, Node, Scalar};
 
@@ -101,7 +101,7 @@ impl<'w> Walk<'w, '_> {
                     || "known here".to_owned(),
                     |noun| format!("{} {noun}", article(noun)),
                 );
-                let message = format!("{path}: `{text}` is not {noun}");
+                let message = format!("{path}: `{}` is not {noun}", short(text));
                 let guess = did_you_mean(nearest(text, words.iter().copied()));
                 self.found
                     .add(at, format!("{message}{guess}"))
@@ -110,16 +110,19 @@ impl<'w> Walk<'w, '_> {
             _ => {
                 let is = match value {
                     Value::Null => "empty".to_owned(),
-                    Value::Bool(_) => format!("`{}`", scalar.written),
-                    Value::Number(_) => format!("the number `{}`", scalar.written),
-                    _ => format!("the text `{}`", scalar.written),
+                    Value::Bool(_) => format!("`{}`", short(&scalar.written)),
+                    Value::Number(_) => format!("the number `{}`", short(&scalar.written)),
+                    _ => format!("the text `{}`", short(&scalar.written)),
                 };
                 let added = self.wrong_kind(at, &is, forms, path);
                 let text = forms.iter().find(|form| form.takes(&Value::from("")));
                 if let Some(examples) = text.and_then(|form| form.examples()) {
                     added.help(format!("write {examples}"));
                 } else if text.is_some() && !value.is_null() {
-                    added.help(format!("in quotes it is text: \"{}\"", scalar.written));
+                    added.help(format!(
+                        "in quotes it is text: \"{}\"",
+                        short(&scalar.written)
+                    ));
                 }
             }
         }
@@ -128,22 +131,26 @@ impl<'w> Walk<'w, '_> {
 
     /// The rules on a text or a number beyond its kind.
     fn limits(&mut self, scalar: &Scalar, at: &Range<usize>, form: Form<'w>, path: &Path) {
-        let written = &scalar.written;
-        if let Some(number) = scalar.value.as_i64() {
+        let written = short(&scalar.written);
+        let number = match &scalar.value {
+            Value::Number(number) => number
+                .as_i64()
+                .or_else(|| number.as_u64().map(|_| i64::MAX)),
+            _ => None,
+        };
+        if let Some(number) = number {
             let least = form.0.get("minimum").and_then(Value::as_i64);
             let most = form.0.get("maximum").and_then(Value::as_i64);
-            let range = match (least, most) {
-                (Some(least), Some(most)) if number < least || number > most => {
-                    format!("a number from {least} to {most}")
-                }
-                (Some(least), None) if number < least => format!("at least {least}"),
-                (None, Some(most)) if number > most => format!("at most {most}"),
-                _ => return,
-            };
-            let message = format!("{path}: `{written}` is out of range, expected {range}");
-            self.found.add(at, message);
+            if let (Some(least), Some(most)) = (least, most)
+                && !(least..=most).contains(&number)
+            {
+                let message = format!(
+                    "{path}: `{written}` is out of range, expected a number from {least} to {most}"
+                );
+                self.found.add(at, message);
+            }
         } else if let Some(pattern) = form.0.get("pattern").and_then(Value::as_str)
-            && !regex::Regex::new(pattern).is_ok_and(|pattern| pattern.is_match(written))
+            && !regex::Regex::new(pattern).is_ok_and(|pattern| pattern.is_match(&scalar.written))
         {
             let what = form
                 .0
