@@ -1,0 +1,27 @@
+//! The report: what the judge said, written down for machines and shown to people.
+//!
+//! ```text
+//!   Judgement ─> TrialResult ─┬─> RunWriter     results.json, or a part of it under nextest
+//!                             ├─> lines         one line as the trial ends
+//!                             ├─> snapshot      the stable text, against the approved one
+//!                             └─> Results ──────┬─> table, closing   the end of the run, on a terminal
+//!                                               ├─> junit            junit.xml
+//!                                               └─> manifest         what is in the bundle, and what was not run
+//! ```
+//!
+//! It renders answers and decides nothing: a verdict that stands here was given by the judge. What it shows may quote a
+//! server that wants to deceive, so no text reaches a terminal except through `journal::printable`.
+
+#![forbid(unsafe_code)]
+
+mod atomic;
+mod outcome;
+mod results;
+mod run;
+
+#[cfg(test)]
+mod samples;
+
+pub use outcome::{SnapshotState, TrialName, TrialResult, TrialVerdict};
+pub use results::{Counts, Results, RunId};
+pub use run::RunWriter;
