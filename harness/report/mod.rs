@@ -15,13 +15,23 @@
 #![forbid(unsafe_code)]
 
 mod atomic;
+mod closing;
+mod lines;
 mod outcome;
+mod progress;
 mod results;
 mod run;
+mod style;
+mod table;
 
 #[cfg(test)]
 mod samples;
 
+pub use closing::{Closing, UnmatchedRoute, render_closing};
+pub use lines::{json_line, pretty_line, terse_mark};
 pub use outcome::{SnapshotState, TrialName, TrialResult, TrialVerdict};
+pub use progress::Progress;
 pub use results::{Counts, Results, RunId};
 pub use run::RunWriter;
+pub use style::Style;
+pub use table::render_table;
