@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+mod approve;
 mod atomic;
 mod closing;
 mod lines;
@@ -21,17 +22,20 @@ mod outcome;
 mod progress;
 mod results;
 mod run;
+mod snapshot;
 mod style;
 mod table;
 
 #[cfg(test)]
 mod samples;
 
+pub use approve::{Accepted, Pending, accept, pending, stale};
 pub use closing::{Closing, UnmatchedRoute, render_closing};
 pub use lines::{json_line, pretty_line, terse_mark};
 pub use outcome::{SnapshotState, TrialName, TrialResult, TrialVerdict};
 pub use progress::Progress;
 pub use results::{Counts, Results, RunId};
 pub use run::RunWriter;
+pub use snapshot::{Comparison, SnapshotError, Writing, compare, in_ci, stable_text};
 pub use style::Style;
 pub use table::render_table;
