@@ -17,9 +17,12 @@
 mod approve;
 mod atomic;
 mod closing;
+mod junit;
 mod lines;
+mod manifest;
 mod outcome;
 mod progress;
+mod provenance;
 mod results;
 mod run;
 mod snapshot;
@@ -31,9 +34,15 @@ mod samples;
 
 pub use approve::{Accepted, Pending, accept, pending, stale};
 pub use closing::{Closing, UnmatchedRoute, render_closing};
+pub use junit::render_junit;
 pub use lines::{json_line, pretty_line, terse_mark};
+pub use manifest::{
+    Discrepancy, FileEntry, JournalEnd, Manifest, NotAFile, Population, RunFacts, verify,
+    write_manifest,
+};
 pub use outcome::{SnapshotState, TrialName, TrialResult, TrialVerdict};
 pub use progress::Progress;
+pub use provenance::{Actor, CiActor, Commit, Machine, Tool};
 pub use results::{Counts, Results, RunId};
 pub use run::RunWriter;
 pub use snapshot::{Comparison, SnapshotError, Writing, compare, in_ci, stable_text};
