@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::outcome::{SnapshotState, TrialResult, TrialVerdict};
 use super::results::{Counts, Results};
-use super::style::{Shape, Style, columns_of, filled, one_line, spell_seconds};
+use super::style::{Shape, Style, columns_of, filled, one_line, path_line, spell_seconds};
 use crate::journal::printable;
 use crate::judge::Verdict;
 
@@ -93,7 +93,7 @@ fn objections(out: &mut String, trial: &TrialResult, folder: &str, style: Style)
     }
     if let Some(bundle) = &trial.bundle {
         // A path is never wrapped: it is there to be copied.
-        let path = one_line(&format!("{folder}/{bundle}"));
+        let path = path_line(&format!("{folder}/{bundle}"));
         let name = filled("bundle", label);
         let _ = writeln!(out, "{}{}{path}", " ".repeat(INDENT), style.dim(&name));
     }
@@ -225,7 +225,7 @@ fn summary(closing: &Closing<'_>, style: Style) -> String {
     let trials = if total == 1 { "trial" } else { "trials" };
     let head = format!("{total} {trials}: ");
     let time = spell_seconds(closing.elapsed.as_secs_f64());
-    let bundle = format!("Bundle: {}", one_line(closing.folder));
+    let bundle = format!("Bundle: {}", path_line(closing.folder));
     let plain = Style {
         colour: false,
         ..style

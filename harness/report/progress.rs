@@ -54,8 +54,8 @@ impl Progress {
 
     /// A trial has ended.
     pub fn end(&self, trial: &str) {
-        self.change(|running| running.remove(&one_line(trial)));
         self.bar.inc(1);
+        self.change(|running| running.remove(&one_line(trial)));
     }
 
     /// Lets `print` write to the terminal without tearing the bar.

@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::atomic;
+use super::junit::render_junit;
+use super::manifest::{RunFacts, write_manifest};
 use super::outcome::{TrialName, TrialResult, file_stem};
 use super::results::{Results, RunId, now};
 
@@ -117,6 +119,20 @@ impl RunWriter {
         Ok(results.clone())
     }
 
+    /// Ends the run and writes what describes it as a whole: `junit.xml`, and last of all the manifest, which has the
+    /// digests of everything else. A part of a run has neither.
+    ///
+    /// `new_fails` is whether a snapshot that nobody has approved fails the run, as it does in CI.
+    pub fn close(&self, facts: RunFacts, new_fails: bool) -> io::Result<Results> {
+        let results = self.finish()?;
+        if !self.in_parts {
+            let junit = render_junit(&results, new_fails).map_err(io::Error::other)?;
+            atomic::write(&self.folder.join("junit.xml"), junit.as_bytes())?;
+            write_manifest(&self.folder, &results, facts)?;
+        }
+        Ok(results)
+    }
+
     fn write(&self, results: &Results) -> io::Result<()> {
         atomic::write(
             &self.folder.join("results.json"),
@@ -196,6 +212,21 @@ mod tests {
         assert!(written.finished.is_some());
         assert_eq!(written.trials[1].name, "deploy::sent");
         assert_eq!(fs::read_dir(writer.folder()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_closed_run_is_described_by_its_manifest() {
+        let reports = tempfile::tempdir().unwrap();
+        let writer = RunWriter::begin(reports.path(), None).unwrap();
+        let bundle = writer.trial_folder(&name("deploy", CrashPoint::Sent));
+        fs::write(writer.folder().join(bundle.unwrap()).join("stderr"), "").unwrap();
+        writer.record(held(CrashPoint::Sent)).unwrap();
+        writer.close(RunFacts::default(), false).unwrap();
+        let manifest = fs::read_to_string(writer.folder().join("manifest.json")).unwrap();
+        for file in ["results.json", "junit.xml", "deploy__sent/stderr"] {
+            assert!(manifest.contains(&format!("\"{file}\"")), "{manifest}");
+        }
+        assert_eq!(crate::report::verify(writer.folder()).unwrap(), []);
     }
 
     #[test]

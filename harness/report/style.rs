@@ -180,6 +180,11 @@ pub(super) fn one_line(text: &str) -> String {
         .join(" ")
 }
 
+/// A path on one line, to be copied: safe to show, its spaces as they are.
+pub(super) fn path_line(path: &str) -> String {
+    printable(path).replace('\n', "\\n")
+}
+
 /// The text filled up with spaces to `columns` of the terminal.
 pub(super) fn filled(text: &str, columns: usize) -> String {
     let missing = columns.saturating_sub(columns_of(text));
@@ -261,6 +266,11 @@ mod tests {
         assert_eq!(spell_seconds(2.44), "2.4 s");
         assert_eq!(spell_seconds(59.96), "1 min 0 s");
         assert_eq!(spell_seconds(192.0), "3 min 12 s");
+    }
+
+    #[test]
+    fn a_path_keeps_its_spaces() {
+        assert_eq!(path_line("my  reports/a\nb"), "my  reports/a\\nb");
     }
 
     #[test]
