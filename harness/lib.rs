@@ -4,6 +4,7 @@ pub mod cell;
 pub mod journal;
 pub mod judge;
 pub mod remote;
+pub mod report;
 pub mod roles;
 pub mod session;
 pub mod spec;

@@ -1,0 +1,50 @@
+//! The report: what the judge said, written down for machines and shown to people.
+//!
+//! ```text
+//!   Judgement ─> TrialResult ─┬─> RunWriter     results.json, or a part of it under nextest
+//!                             ├─> lines         one line as the trial ends
+//!                             ├─> snapshot      the stable text, against the approved one
+//!                             └─> Results ──────┬─> table, closing   the end of the run, on a terminal
+//!                                               ├─> junit            junit.xml
+//!                                               └─> manifest         what is in the bundle, and what was not run
+//! ```
+//!
+//! It renders answers and decides nothing: a verdict that stands here was given by the judge. What it shows may quote a
+//! server that wants to deceive, so no text reaches a terminal except through `journal::printable`.
+
+#![forbid(unsafe_code)]
+
+mod approve;
+mod atomic;
+mod closing;
+mod junit;
+mod lines;
+mod manifest;
+mod outcome;
+mod progress;
+mod provenance;
+mod results;
+mod run;
+mod snapshot;
+mod style;
+mod table;
+
+#[cfg(test)]
+mod samples;
+
+pub use approve::{Accepted, Pending, accept, pending, stale};
+pub use closing::{Closing, UnmatchedRoute, render_closing};
+pub use junit::render_junit;
+pub use lines::{json_line, pretty_line, terse_mark};
+pub use manifest::{
+    Discrepancy, FileEntry, JournalEnd, Manifest, NotAFile, Population, RunFacts, verify,
+    write_manifest,
+};
+pub use outcome::{SnapshotState, TrialName, TrialResult, TrialVerdict};
+pub use progress::Progress;
+pub use provenance::{Actor, CiActor, Commit, Machine, Tool};
+pub use results::{Counts, Results, RunId};
+pub use run::RunWriter;
+pub use snapshot::{Comparison, SnapshotError, Writing, compare, in_ci, stable_text};
+pub use style::Style;
+pub use table::render_table;

@@ -1,0 +1,117 @@
+//! Progress on stderr while trials run, for a person at a terminal.
+//!
+//! Results go to stdout and progress to stderr, and on a terminal both are one screen: a line is printed through
+//! [`Progress::around`], which takes the bar away, lets it be written and draws the bar again below it.
+
+use std::collections::BTreeSet;
+use std::io::IsTerminal as _;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::style::one_line;
+
+/// How often the elapsed time is drawn anew.
+const TICK: Duration = Duration::from_millis(100);
+/// How many of the running trials are named.
+const NAMED: usize = 3;
+
+/// Which trials run, and how many have ended. Drawing nothing, it still counts.
+#[derive(Debug)]
+pub struct Progress {
+    bar: ProgressBar,
+    running: Mutex<BTreeSet<String>>,
+}
+
+impl Progress {
+    /// Progress over so many trials; drawn only where stderr is a terminal and `wanted` (not in CI, not for JSON).
+    pub fn new(trials: usize, wanted: bool) -> Self {
+        let trials = u64::try_from(trials).unwrap_or(u64::MAX);
+        let drawn = wanted && std::io::stderr().is_terminal();
+        let target = if drawn {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        let bar = ProgressBar::with_draw_target(Some(trials), target);
+        if let Ok(style) = ProgressStyle::with_template("{pos}/{len}  {elapsed:.dim}  {wide_msg}") {
+            bar.set_style(style);
+        }
+        if drawn {
+            bar.enable_steady_tick(TICK);
+        }
+        Self {
+            bar,
+            running: Mutex::default(),
+        }
+    }
+
+    /// A trial has begun.
+    pub fn begin(&self, trial: &str) {
+        self.change(|running| running.insert(one_line(trial)));
+    }
+
+    /// A trial has ended.
+    pub fn end(&self, trial: &str) {
+        self.bar.inc(1);
+        self.change(|running| running.remove(&one_line(trial)));
+    }
+
+    /// Lets `print` write to the terminal without tearing the bar.
+    pub fn around<T>(&self, print: impl FnOnce() -> T) -> T {
+        self.bar.suspend(print)
+    }
+
+    /// Takes the bar away for good.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn change(&self, change: impl FnOnce(&mut BTreeSet<String>) -> bool) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut running);
+        self.bar.set_message(spell(&running));
+    }
+}
+
+impl Drop for Progress {
+    /// A run that ends early leaves no half of a bar.
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+fn spell(running: &BTreeSet<String>) -> String {
+    let named: Vec<&str> = running.iter().take(NAMED).map(String::as_str).collect();
+    match running.len().saturating_sub(NAMED) {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_running_trials_are_named_and_the_rest_counted() {
+        let running = |n: usize| (0..n).map(|i| format!("deploy::{i}")).collect();
+        assert_eq!(spell(&running(0)), "");
+        assert_eq!(spell(&running(2)), "deploy::0, deploy::1");
+        assert_eq!(
+            spell(&running(5)),
+            "deploy::0, deploy::1, deploy::2 and 2 more"
+        );
+    }
+
+    #[test]
+    fn without_a_terminal_nothing_is_drawn_and_all_is_counted() {
+        let progress = Progress::new(2, false);
+        progress.begin("deploy::sent");
+        progress.end("deploy::sent");
+        assert_eq!(progress.around(|| 7), 7);
+        assert_eq!(progress.bar.position(), 1);
+        assert!(progress.bar.is_hidden());
+    }
+}
