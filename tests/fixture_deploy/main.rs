@@ -3,6 +3,7 @@
 //! The binary is driven directly, with lines on pipes and a listener that plays the build API, so that these tests
 //! say nothing about the harness: a drill that disagrees with them has the harness to blame.
 
-mod faults;
+mod faults_of_the_call;
+mod faults_of_the_process;
 mod good;
 mod room;

@@ -28,6 +28,9 @@ use tempfile::TempDir;
 /// Far more than anything here takes; a test that waits this long has failed.
 pub const LIMIT: Duration = Duration::from_secs(20);
 
+/// A server that has ended its helper and is still there after this long does not mean to go.
+const STAYING: Duration = Duration::from_millis(50);
+
 /// The credential that must turn up nowhere.
 pub const TOKEN: &str = "canary-3f9c2b";
 
@@ -75,6 +78,11 @@ impl Room {
             listener: TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(),
             filler: None,
         }
+    }
+
+    /// Lets the pending connect through. The kernel tries again by itself, within about a second.
+    pub fn release(&self) {
+        drop(self.listener.accept().unwrap());
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -171,9 +179,9 @@ impl Request {
         let headers: Vec<_> = std::iter::from_fn(|| Some(line()).filter(|line| !line.is_empty()))
             .map(|header| header.to_ascii_lowercase())
             .collect();
-        let mut request = Self {
+        let request = Self {
             stream,
-            line: first,
+            line: first.trim_end_matches(" HTTP/1.1").to_owned(),
             headers,
         };
         let length = request
@@ -181,7 +189,6 @@ impl Request {
             .map_or(0, |text| text.parse().unwrap());
         let mut body = vec![0; length];
         lines.read_exact(&mut body).unwrap();
-        request.line = request.line.trim_end_matches(" HTTP/1.1").to_owned();
         request
     }
 
@@ -257,10 +264,16 @@ impl Server {
         stdin.write_all(line.as_bytes()).unwrap();
     }
 
-    /// Reads one line; `None` is EOF.
-    pub fn read(&mut self) -> Option<Value> {
+    /// Reads one line as it is; empty at EOF.
+    pub fn line(&mut self) -> String {
         let mut line = String::new();
         self.stdout.as_mut().unwrap().read_line(&mut line).unwrap();
+        line
+    }
+
+    /// Reads one message; `None` is EOF.
+    pub fn read(&mut self) -> Option<Value> {
+        let line = self.line();
         (!line.is_empty()).then(|| serde_json::from_str(&line).unwrap())
     }
 
@@ -333,6 +346,17 @@ impl Server {
         assert!(took < Duration::from_secs(3), "took {took:?}");
     }
 
+    /// Asserts that EOF alone does not end it; SIGTERM does.
+    pub fn outstays_eof_until_sigterm(&mut self) {
+        assert!(self.stdin.is_none());
+        eventually("the helper's end", || self.helpers().is_empty());
+        // There is no event for staying.
+        thread::sleep(STAYING);
+        assert!(is_alive(self.pid()));
+        self.signal(Signal::SIGTERM);
+        self.exits_cleanly();
+    }
+
     /// The processes that this one started and that are alive.
     pub fn helpers(&self) -> Vec<u32> {
         processes()
@@ -394,6 +418,12 @@ pub fn is_alive(pid: u32) -> bool {
 
 pub fn pid(raw: u32) -> Pid {
     Pid::from_raw(raw.try_into().unwrap())
+}
+
+/// Ends what a server has left behind.
+pub fn end_it(left: u32) {
+    kill(pid(left), Signal::SIGTERM).unwrap();
+    eventually("its end", || !is_alive(left));
 }
 
 /// Looks again and again until it is so. For what has no event to wait for.
