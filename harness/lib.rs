@@ -1,6 +1,18 @@
-//! Crash drills for MCP servers.
+//! Crash drills for MCP servers: what does a server do when its client dies in the middle of an external write?
+//!
+//! ```text
+//!   drills/*.yaml -> spec -> trial -> journal -> judge -> report
+//!                             |  uses cell, session, remote
+//! ```
+//!
+//! One way. [`spec`] knows no process. [`cell`], [`session`] and [`remote`] know no verdict: they do things and append
+//! events to the [`journal`]. The [`judge`] does no I/O: its answers are a pure function of the drill and the journal.
+//! [`report`] renders answers and events and decides nothing.
+//!
+//! A server author writes `tests/drills.rs` with `harness = false` and one line in `main`: [`test_main`].
 
 pub mod cell;
+mod cli;
 pub mod journal;
 pub mod judge;
 pub mod remote;
@@ -9,3 +21,5 @@ pub mod roles;
 pub mod session;
 pub mod spec;
 pub mod trial;
+
+pub use cli::{main, test_main};

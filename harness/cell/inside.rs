@@ -17,7 +17,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid as NixPid;
 
-use super::message::{Order, Report, Wanted, receive, send};
+use super::message::{Order, Plan, Report, Wanted, receive, send};
 use super::room::{self, Room};
 use super::{proc, sys};
 use crate::journal::{CellKind, Exit, Pid, Secret};
@@ -33,74 +33,80 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
+/// The exit status of an init that could not furnish its room.
+const UNFURNISHED: i32 = 3;
+
 fn run() -> io::Result<()> {
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     // Out of the terminal's foreground group: Ctrl-C is for the harness, which then ends us in order. Client and server
     // will share this session, so that no process group of theirs is orphaned by the client's death.
     let _ = nix::unistd::setsid();
-    let Some((
-        Order::Build {
-            wanted,
-            open_network,
-        },
-        _,
-    )) = receive::<Order>(&socket)?
-    else {
+    let Some((Order::Build(plan), _)) = receive::<Order>(&socket)? else {
         return Ok(());
     };
-    if wanted == Wanted::Subreaper {
+    let not_ready =
+        |socket: &UnixStream, because: String| send(socket, &Report::NotReady { because }, &[]);
+    if plan.wanted == Wanted::Subreaper {
         prctl::set_child_subreaper(true)?;
         let root = NixPid::this().as_raw();
-        return match room::open_room() {
-            Ok(room) => Init {
-                socket,
-                root,
-                port: room.port,
-            }
-            .serve(room, CellKind::Subreaper, false),
-            Err(error) => send(
-                &socket,
-                &Report::NotReady {
-                    because: error.to_string(),
-                },
-                &[],
-            ),
+        let room = match room::open_room() {
+            Ok(room) => room,
+            Err(error) => return not_ready(&socket, error.to_string()),
         };
+        let init = Init {
+            socket,
+            root,
+            port: room.port,
+        };
+        let served = init.serve(room, CellKind::Subreaper, false);
+        init.end()?;
+        clear(&plan);
+        return served;
     }
-    let user_namespace = match room::leave_host(open_network) {
+    let user_namespace = match room::leave_host(plan.open_network) {
         Ok(user_namespace) => user_namespace,
         Err(error) => {
-            let because = format!("namespaces are not allowed here: {error}");
-            return send(&socket, &Report::NotReady { because }, &[]);
+            return not_ready(&socket, format!("namespaces are not allowed here: {error}"));
         }
     };
     match sys::fork_single_threaded()? {
-        sys::Fork::Parent(init) => outlive(&socket, init),
+        sys::Fork::Parent(init) => {
+            if outlive(&socket, init)? {
+                clear(&plan);
+            }
+            Ok(())
+        }
         sys::Fork::Child => {
             // The outer process kills us when the socket closes; should it be killed itself, the kernel does.
             prctl::set_pdeathsig(Signal::SIGKILL)?;
-            match room::furnish(open_network) {
-                Ok(room) => Init {
-                    socket,
-                    root: 1,
-                    port: room.port,
+            match room::furnish(plan.open_network) {
+                Ok(room) => {
+                    let init = Init {
+                        socket,
+                        root: 1,
+                        port: room.port,
+                    };
+                    // When we return, the kernel ends the rest.
+                    init.serve(room, CellKind::Namespaces, user_namespace)
                 }
-                .serve(room, CellKind::Namespaces, user_namespace),
-                Err(error) => send(
-                    &socket,
-                    &Report::NotReady {
-                        because: error.to_string(),
-                    },
-                    &[],
-                ),
+                Err(error) => {
+                    not_ready(&socket, error.to_string())?;
+                    std::process::exit(UNFURNISHED);
+                }
             }
         }
     }
 }
 
+/// A harness that was killed has left its folder, with the credentials of the trial in it.
+fn clear(plan: &Plan) {
+    let _ = std::fs::remove_dir_all(&plan.scratch);
+}
+
 /// The outer process: waits until init has ended, and ends it when the harness has gone. When PID 1 of a pid namespace
-/// ends, the kernel kills all that is left in it and only then lets its parent know (pid_namespaces(7)).
-fn outlive(socket: &UnixStream, init: i32) -> io::Result<()> {
+/// ends, the kernel kills all that is left in it and only then lets its parent know (pid_namespaces(7)). False where init
+/// never had a room.
+fn outlive(socket: &UnixStream, init: i32) -> io::Result<bool> {
     let pidfd = sys::pidfd(init)?;
     let init = NixPid::from_raw(init);
     loop {
@@ -118,8 +124,8 @@ fn outlive(socket: &UnixStream, init: i32) -> io::Result<()> {
             let _ = kill(init, Signal::SIGKILL);
         }
         if peer || ended {
-            waitpid(init, None)?;
-            return Ok(());
+            let furnished = waitpid(init, None)? != WaitStatus::Exited(init, UNFURNISHED);
+            return Ok(furnished);
         }
     }
 }
@@ -132,7 +138,7 @@ struct Init {
 }
 
 impl Init {
-    fn serve(self, room: Room, kind: CellKind, user_namespace: bool) -> io::Result<()> {
+    fn serve(&self, room: Room, kind: CellKind, user_namespace: bool) -> io::Result<()> {
         let mut children = SigSet::empty();
         children.add(Signal::SIGCHLD);
         children.thread_block()?;
@@ -145,7 +151,6 @@ impl Init {
             user_namespace,
             packet_socket: room.packets.is_some(),
             port: room.port,
-            because: None,
         };
         send(&self.socket, &ready, &descriptors)?;
         // The harness alone holds the listener now: when it goes, nobody listens.
@@ -167,7 +172,7 @@ impl Init {
             if order {
                 match receive::<Order>(&self.socket) {
                     Ok(Some((order, descriptors))) => self.obey(order, descriptors)?,
-                    Ok(None) | Err(_) => return self.end(),
+                    Ok(None) | Err(_) => return Ok(()),
                 }
             }
         }
@@ -175,7 +180,7 @@ impl Init {
 
     fn obey(&self, order: Order, descriptors: Vec<std::os::fd::OwnedFd>) -> io::Result<()> {
         match order {
-            Order::Build { .. } => Ok(()),
+            Order::Build(_) => Ok(()),
             Order::Spawn {
                 ticket,
                 argv,
@@ -316,12 +321,9 @@ impl Init {
         send(&self.socket, report, &[])
     }
 
-    /// The harness has gone. In a namespace the kernel ends the rest when we return; a subreaper does it by hand, again
-    /// and again, because a process can fork while we count.
+    /// What the kernel does for a namespace, by hand: kills all descendants, again and again, because a process can fork
+    /// while we count.
     fn end(&self) -> io::Result<()> {
-        if self.root == 1 {
-            return Ok(());
-        }
         loop {
             for pid in proc::below(self.root)? {
                 let _ = kill(NixPid::from_raw(pid), Signal::SIGKILL);

@@ -24,11 +24,21 @@ pub enum Wanted {
     Subreaper,
 }
 
+/// How to build a cell.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Plan {
+    pub wanted: Wanted,
+    /// The server may use the host's network.
+    pub open_network: bool,
+    /// Removed when all in the cell has ended, also where the harness was killed and could not.
+    pub scratch: PathBuf,
+}
+
 /// From the harness to the cell.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Order {
     /// The first order: make the room.
-    Build { wanted: Wanted, open_network: bool },
+    Build(Plan),
     /// Start a process. Three descriptors come with it: its stdin, stdout and stderr.
     Spawn {
         ticket: Ticket,
@@ -92,8 +102,6 @@ pub enum Report {
         user_namespace: bool,
         packet_socket: bool,
         port: u16,
-        /// Why it is not the best kind.
-        because: Option<String>,
     },
     /// The room could not be made.
     NotReady {

@@ -17,5 +17,5 @@ mod proc;
 mod room;
 mod sys;
 
-pub use message::{Pipe, Present, Wanted};
+pub use message::{Pipe, Plan, Present, Wanted};
 pub use outside::{Cell, CellError, Doorway, Line, Look, Spawn};

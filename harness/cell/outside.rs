@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::message::{Order, Pipe, Present, Report, Ticket, Wanted, receive, send};
+use super::message::{Order, Pipe, Plan, Present, Report, Ticket, Wanted, receive, send};
 use crate::journal::{CellKind, Event, Journal, Moment, Pid, PipeEnd, Process, Session, Socket};
 use crate::roles;
 
@@ -58,7 +58,6 @@ pub struct Cell {
     line: Line,
     outer: Child,
     reader: Option<JoinHandle<()>>,
-    kind: CellKind,
 }
 
 /// What the cell hands out for the remote.
@@ -86,142 +85,67 @@ type Waiting = Option<HashMap<Ticket, mpsc::SyncSender<(Report, Vec<OwnedFd>)>>>
 
 impl Cell {
     /// Builds a cell and appends `cell-ready`.
-    pub fn build(
-        wanted: Wanted,
-        open_network: bool,
-        journal: &Journal,
-    ) -> Result<(Self, Doorway), CellError> {
-        match Self::try_build(wanted, open_network, journal, None) {
-            Err(CellError::Build(because)) if wanted == Wanted::Best => {
-                Self::try_build(Wanted::Subreaper, open_network, journal, Some(&because))
+    pub fn build(plan: &Plan, journal: &Journal) -> Result<(Self, Doorway), CellError> {
+        match Self::try_build(plan, journal, None) {
+            Err(CellError::Build(because)) if plan.wanted == Wanted::Best => {
+                let plan = Plan {
+                    wanted: Wanted::Subreaper,
+                    ..plan.clone()
+                };
+                Self::try_build(&plan, journal, Some(&because))
             }
             other => other,
         }
     }
 
     fn try_build(
-        wanted: Wanted,
-        open_network: bool,
+        plan: &Plan,
         journal: &Journal,
         fallback: Option<&str>,
     ) -> Result<(Self, Doorway), CellError> {
-        let (ours, theirs) = UnixStream::pair().map_err(CellError::Start)?;
+        let (socket, theirs) = UnixStream::pair().map_err(CellError::Start)?;
         let mut outer = roles::command(roles::Role::Cell)
             .stdin(OwnedFd::from(theirs))
             .stdout(Stdio::null())
             .spawn()
             .map_err(CellError::Start)?;
-        match Self::greet(&ours, wanted, open_network) {
-            Ok((report, descriptors)) => Self::ready(
-                ours,
-                outer,
-                report,
-                descriptors,
-                open_network,
-                journal,
-                fallback,
-            ),
+        let ready = greet(&socket, plan).and_then(|room| {
+            let doorway = enter(room, plan, journal, fallback)?;
+            let shared = Arc::new(Shared {
+                socket,
+                sending: Mutex::new(()),
+                waiting: Mutex::new(Some(HashMap::new())),
+                next: AtomicU64::new(1),
+            });
+            let reader = {
+                let (shared, journal) = (Arc::clone(&shared), journal.clone());
+                std::thread::Builder::new()
+                    .name("cell reports".to_owned())
+                    .spawn(move || read_reports(&shared, &journal))
+                    .map_err(CellError::Start)?
+            };
+            Ok((shared, reader, doorway))
+        });
+        match ready {
+            Ok((shared, reader, doorway)) => Ok((
+                Self {
+                    line: Line { shared },
+                    outer,
+                    reader: Some(reader),
+                },
+                doorway,
+            )),
+            // The socket has gone with the closure, so the cell ends.
             Err(error) => {
-                drop(ours);
                 let _ = outer.wait();
                 Err(error)
             }
         }
     }
 
-    fn greet(
-        socket: &UnixStream,
-        wanted: Wanted,
-        open_network: bool,
-    ) -> Result<(Report, Vec<OwnedFd>), CellError> {
-        socket
-            .set_read_timeout(Some(ANSWERED_WITHIN))
-            .map_err(CellError::Talk)?;
-        send(
-            socket,
-            &Order::Build {
-                wanted,
-                open_network,
-            },
-            &[],
-        )
-        .map_err(CellError::Talk)?;
-        let answer = receive(socket)
-            .map_err(CellError::Talk)?
-            .ok_or(CellError::Gone)?;
-        socket.set_read_timeout(None).map_err(CellError::Talk)?;
-        match answer {
-            (Report::NotReady { because }, _) => Err(CellError::Build(because)),
-            other => Ok(other),
-        }
-    }
-
-    fn ready(
-        socket: UnixStream,
-        outer: Child,
-        report: Report,
-        descriptors: Vec<OwnedFd>,
-        open_network: bool,
-        journal: &Journal,
-        fallback: Option<&str>,
-    ) -> Result<(Self, Doorway), CellError> {
-        let Report::Ready {
-            kind,
-            user_namespace,
-            packet_socket,
-            port,
-            ..
-        } = report
-        else {
-            return Err(CellError::Failed(
-                "it did not say that it was ready".to_owned(),
-            ));
-        };
-        let mut descriptors = descriptors.into_iter();
-        let listener = descriptors.next().ok_or(CellError::Gone)?;
-        let doorway = Doorway {
-            listener: TcpListener::from(listener),
-            packets: descriptors.next(),
-            port,
-        };
-        journal.append(Event::CellReady {
-            cell: kind,
-            user_namespace,
-            packet_socket,
-            remote_port: port,
-            weakens: weakens(kind, packet_socket, open_network, fallback),
-        });
-        let shared = Arc::new(Shared {
-            socket,
-            sending: Mutex::new(()),
-            waiting: Mutex::new(Some(HashMap::new())),
-            next: AtomicU64::new(1),
-        });
-        let reader = {
-            let (shared, journal) = (Arc::clone(&shared), journal.clone());
-            std::thread::Builder::new()
-                .name("cell reports".to_owned())
-                .spawn(move || read_reports(&shared, &journal))
-                .map_err(CellError::Start)?
-        };
-        Ok((
-            Self {
-                line: Line { shared },
-                outer,
-                reader: Some(reader),
-                kind,
-            },
-            doorway,
-        ))
-    }
-
     /// Orders can be given through this from anywhere.
     pub fn line(&self) -> &Line {
         &self.line
-    }
-
-    pub fn kind(&self) -> CellKind {
-        self.kind
     }
 
     /// Ends everything in the cell and waits until it has ended.
@@ -373,6 +297,56 @@ impl Line {
             .recv_timeout(ANSWERED_WITHIN)
             .map_err(|_| CellError::Gone)
     }
+}
+
+/// Gives the first order and waits for the room.
+fn greet(socket: &UnixStream, plan: &Plan) -> Result<(Report, Vec<OwnedFd>), CellError> {
+    socket
+        .set_read_timeout(Some(ANSWERED_WITHIN))
+        .map_err(CellError::Talk)?;
+    send(socket, &Order::Build(plan.clone()), &[]).map_err(CellError::Talk)?;
+    let answer = receive(socket)
+        .map_err(CellError::Talk)?
+        .ok_or(CellError::Gone)?;
+    socket.set_read_timeout(None).map_err(CellError::Talk)?;
+    match answer {
+        (Report::NotReady { because }, _) => Err(CellError::Build(because)),
+        other => Ok(other),
+    }
+}
+
+/// Takes what the room offers and appends `cell-ready`.
+fn enter(
+    (report, descriptors): (Report, Vec<OwnedFd>),
+    plan: &Plan,
+    journal: &Journal,
+    fallback: Option<&str>,
+) -> Result<Doorway, CellError> {
+    let Report::Ready {
+        kind,
+        user_namespace,
+        packet_socket,
+        port,
+    } = report
+    else {
+        return Err(CellError::Failed(
+            "it did not say that it was ready".to_owned(),
+        ));
+    };
+    let mut descriptors = descriptors.into_iter();
+    let listener = descriptors.next().ok_or(CellError::Gone)?;
+    journal.append(Event::CellReady {
+        cell: kind,
+        user_namespace,
+        packet_socket,
+        remote_port: port,
+        weakens: weakens(kind, packet_socket, plan.open_network, fallback),
+    });
+    Ok(Doorway {
+        listener: TcpListener::from(listener),
+        packets: descriptors.next(),
+        port,
+    })
 }
 
 fn read_reports(shared: &Shared, journal: &Journal) {

@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+mod answers;
 mod approve;
 mod atomic;
 mod closing;
@@ -32,6 +33,7 @@ mod table;
 #[cfg(test)]
 mod samples;
 
+pub use answers::render_judgement;
 pub use approve::{Accepted, Pending, accept, pending, stale};
 pub use closing::{Closing, UnmatchedRoute, render_closing};
 pub use junit::render_junit;

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::cell::{CellError, Wanted};
-use crate::journal::{ChainError, Event, Journal, Phase, Secrets};
+use crate::journal::{CellKind, ChainError, Event, Journal, Phase, Secrets};
 use crate::judge::{Judgement, judge};
 use crate::remote::RemoteError;
 use crate::session::SessionError;
@@ -71,16 +71,27 @@ pub enum TrialError {
     Chain(#[from] ChainError),
 }
 
-/// Runs a trial, writes its bundle into `bundle` (which must not exist), and judges what the bundle holds.
+/// What came of a trial.
+#[derive(Debug)]
+pub struct Played {
+    pub judgement: Judgement,
+    /// Absent where no cell could be built.
+    pub cell: Option<CellKind>,
+    /// Requests that no route matched, as routes ready to paste.
+    pub unmatched: Vec<String>,
+}
+
+/// Runs a trial, writes its bundle into the empty folder `bundle`, and judges what the bundle holds. The secrets that the
+/// trial mints are added to `secrets`.
 pub fn run(
     trial: &Trial,
     surroundings: &Surroundings,
     bundle: &Path,
-) -> Result<Judgement, TrialError> {
-    std::fs::create_dir_all(bundle)?;
+    secrets: &Secrets,
+) -> Result<Played, TrialError> {
     let drill = serde_json::to_string_pretty(&*trial.drill).map_err(io::Error::from)?;
-    std::fs::write(bundle.join("drill.json"), drill)?;
-    let journal = Journal::create(&bundle.join("journal.jsonl"), Secrets::default())?;
+    std::fs::write(bundle.join("drill.json"), drill + "\n")?;
+    let journal = Journal::create(&bundle.join("journal.jsonl"), secrets.clone())?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -93,8 +104,22 @@ pub fn run(
     }
     let judgement = rejudge(bundle)?;
     let answers = serde_json::to_string_pretty(&judgement).map_err(io::Error::from)?;
-    std::fs::write(bundle.join("answers.json"), answers)?;
-    Ok(judgement)
+    std::fs::write(bundle.join("answers.json"), answers + "\n")?;
+    let mut unmatched = journal.collect(|entry| match &*entry.event {
+        Event::RequestUnmatched { paste, .. } => Some(paste.clone()),
+        _ => None,
+    });
+    unmatched.sort();
+    unmatched.dedup();
+    let cell = journal.latest(|entry| match &*entry.event {
+        Event::CellReady { cell, .. } => Some(*cell),
+        _ => None,
+    });
+    Ok(Played {
+        judgement,
+        cell,
+        unmatched,
+    })
 }
 
 /// Judges a bundle from its files alone.

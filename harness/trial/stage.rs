@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::record::{self, Record};
 use super::{Surroundings, TrialError};
-use crate::cell::{Cell, Look};
+use crate::cell::{Cell, Look, Plan};
 use crate::journal::{
     AnswerShape, CallRole, Event, Journal, Moment, Pid, Place, Session, SessionFault, Watch,
 };
@@ -78,8 +78,12 @@ impl Stage {
         for folder in [&work, &work.join("home"), &work.join("tmp")] {
             fs::create_dir(folder)?;
         }
-        let open_network = drill.server.network == Network::Open;
-        let (cell, doorway) = Cell::build(surroundings.cell, open_network, &journal)?;
+        let plan = Plan {
+            wanted: surroundings.cell,
+            open_network: drill.server.network == Network::Open,
+            scratch: scratch.path().to_owned(),
+        };
+        let (cell, doorway) = Cell::build(&plan, &journal)?;
         let authority = Authority::new(drill.authority.as_ref(), journal.secrets().clone());
         let port = doorway.port;
         let remote = match &drill.remote {

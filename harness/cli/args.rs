@@ -1,0 +1,130 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+const EXAMPLES: &str = "\
+A drill is a YAML file in drills/. It starts your server under a real MCP client, makes one call against a mocked API,
+kills the client at a crash point, and asks what became of the call:
+
+  eof         did closing stdin reach the server, and did it exit in time?
+  helpers     is any process that it started still alive?
+  quiet       did it start anything new, spin, or ignore SIGTERM afterwards?
+  effects     how often did the remote apply the call?
+  reconcile   after recovery, is there exactly one effect?
+  handle      can an effect of unknown outcome be found with what the record holds?
+  ownership   did a durable record name the owner before dispatch, and the outcome?
+  revocation  after revoking, is every call refused, and the refusal recorded?
+  protocol    is every byte on stdout JSON-RPC, and no answer lost?
+  secrets     did the credential appear where it must not?
+  resources   is the next session as good as the first?
+
+Each answer is held, broken, or unproven: the evidence does not decide it, which gates like broken.
+
+Examples:
+  cargo drill                          run every drill below drills/
+  cargo drill deploy                   those whose name contains `deploy`
+  cargo drill deploy::idle --exact     one trial
+  cargo drill check                    validate the drill files, run nothing
+  cargo drill accept                   approve new and changed snapshots in reports/
+  cargo drill judge reports/runs/RUN/TRIAL
+                                       the answers again, from the journal alone
+
+Exit status: 0 all held, 1 something broken or unproven or a snapshot differs, 2 could not run, 130 interrupted.";
+
+/// Crash drills for MCP servers: what does the server do when its client dies in the middle of an external write?
+#[derive(Debug, Parser)]
+#[command(name = "cargo drill", bin_name = "cargo drill", version, after_long_help = EXAMPLES)]
+#[command(after_help = "`cargo drill --help` says what a drill asks, with examples.")]
+pub struct Cli {
+    #[command(subcommand)]
+    pub verb: Option<Verb>,
+    #[command(flatten)]
+    pub run: RunArgs,
+    #[command(flatten)]
+    pub folders: Folders,
+}
+
+/// Where things are.
+#[derive(Debug, Clone, Args)]
+pub struct Folders {
+    /// The folder with the drill files [default: the nearest `drills` from here upwards]
+    #[arg(long, value_name = "DIR", global = true)]
+    pub drills: Option<PathBuf>,
+    /// The folder for snapshots and, below runs/, bundles [default: `reports` beside the drills]
+    #[arg(long, value_name = "DIR", global = true)]
+    pub reports: Option<PathBuf>,
+}
+
+/// What to run and how to show it; libtest's flags with libtest's meanings.
+#[derive(Debug, Clone, Default, Args)]
+pub struct RunArgs {
+    /// Run only trials whose name contains one of these
+    #[arg(value_name = "FILTER")]
+    pub filters: Vec<String>,
+    /// Names must match a filter exactly
+    #[arg(long)]
+    pub exact: bool,
+    /// Leave out trials whose name contains this
+    #[arg(long, value_name = "FILTER")]
+    pub skip: Vec<String>,
+    /// List the trials and run nothing
+    #[arg(long)]
+    pub list: bool,
+    /// How many trials run at a time [default: twice the processors]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub test_threads: Option<u16>,
+    /// How results are shown
+    #[arg(long, value_enum, default_value_t = Format::Pretty)]
+    pub format: Format,
+    /// One character a trial: the same as --format terse
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// When to colour
+    #[arg(long, value_enum, default_value_t = Colour::Auto)]
+    pub color: Colour,
+    /// Accepted as libtest has it; a drill captures no output
+    #[arg(long, hide = true)]
+    pub nocapture: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// A line a trial, then the table and what did not hold
+    #[default]
+    Pretty,
+    /// A character a trial
+    Terse,
+    /// The object of results.json for each trial, a line each
+    Json,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Colour {
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Validate the drill files; run nothing
+    Check,
+    /// Print the JSON Schema of the drill file
+    Schema,
+    /// Answer the questions again from a trial's bundle
+    Judge {
+        /// reports/runs/RUN/TRIAL
+        bundle: PathBuf,
+        /// Print the judgement as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Approve new and changed snapshots
+    Accept {
+        /// Only those of trials whose name contains one of these
+        filters: Vec<String>,
+    },
+}

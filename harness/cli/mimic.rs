@@ -1,0 +1,132 @@
+//! The trials as tests: libtest-mimic, so that `cargo test` and `cargo nextest` show each of them.
+//!
+//! Under nextest each test is a process of its own, started as `NAME --nocapture --exact`; then only the file that holds
+//! the name is read. Nothing but libtest's own lines may go to stdout.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
+
+use super::args::Folders;
+use super::population::{Candidate, Places, Population, find_fixture};
+use super::suite::{Suite, wanted_cell};
+use super::{complain, interrupt, show_mistakes};
+use crate::report::{
+    RunFacts, RunWriter, SnapshotState, Style, TrialResult, TrialVerdict, in_ci, pretty_line,
+};
+use crate::roles;
+
+/// Runs the drills of the package as tests: the one line in the `main` of a `tests/drills.rs` with `harness = false`.
+///
+/// ```no_run
+/// fn main() -> std::process::ExitCode {
+///     cargo_drill::test_main()
+/// }
+/// ```
+///
+/// It reads `drills/` of the package and writes `reports/` beside it.
+pub fn test_main() -> ExitCode {
+    if let Some(played) = roles::play() {
+        return played;
+    }
+    match tests() {
+        Ok(conclusion) => conclusion.exit_code(),
+        Err(because) => {
+            complain(&because);
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn tests() -> Result<Conclusion, String> {
+    let arguments = Arguments::from_args();
+    let places = Places::find(&Folders {
+        drills: None,
+        reports: None,
+    })
+    .map_err(|e| e.to_string())?;
+    let fixture = find_fixture();
+    let population = match &arguments.filter {
+        Some(name) if arguments.exact => {
+            Population::of_trial(&places.drills, name, fixture.as_deref())
+        }
+        _ => Population::all(&places.drills, fixture.as_deref()),
+    };
+    if !population.mistakes.is_empty() {
+        show_mistakes(&population.mistakes);
+        return Err("the drill files have mistakes".to_owned());
+    }
+    if arguments.list {
+        let trials = population.candidates.into_iter().map(|candidate| {
+            Trial::test(candidate.trial.name, || Ok(()))
+                .with_ignored_flag(candidate.ignored.is_some())
+        });
+        return Ok(libtest_mimic::run(&arguments, trials.collect()));
+    }
+    let cell = wanted_cell()?;
+    let interrupted = interrupt::listen().map_err(|error| error.to_string())?;
+    let nextest = std::env::var("NEXTEST_RUN_ID").ok();
+    let writer = RunWriter::begin(&places.reports, nextest.as_deref())
+        .map_err(|error| format!("failed to write to {}: {error}", places.reports.display()))?;
+    let suite = Arc::new(Suite::new(
+        writer,
+        places.reports.clone(),
+        cell,
+        interrupted,
+    ));
+    let trials = population
+        .candidates
+        .into_iter()
+        .map(|candidate| test(&suite, candidate));
+    let conclusion = libtest_mimic::run(&arguments, trials.collect());
+    let notes = suite.notes();
+    let facts = RunFacts {
+        cell: notes.cell.map(|cell| format!("{cell:?}").to_lowercase()),
+        ..RunFacts::default()
+    };
+    suite
+        .writer
+        .close(facts, in_ci())
+        .map_err(|error| error.to_string())?;
+    Ok(conclusion)
+}
+
+fn test(suite: &Arc<Suite>, candidate: Candidate) -> Trial {
+    let suite = Arc::clone(suite);
+    let name = candidate.trial.name.clone();
+    let ignored = candidate.ignored.is_some();
+    Trial::test(name, move || {
+        let result = suite.run(&candidate)?;
+        verdict(&result, suite.writer.folder().display().to_string())
+    })
+    .with_ignored_flag(ignored)
+}
+
+fn verdict(result: &TrialResult, folder: String) -> Result<(), Failed> {
+    let snapshot = match result.snapshot {
+        Some(SnapshotState::Differs) => {
+            Some("the snapshot differs; approve it with `cargo drill accept`")
+        }
+        Some(SnapshotState::New) if in_ci() => {
+            Some("the snapshot is new, and nothing is written in CI")
+        }
+        _ => None,
+    };
+    let good = matches!(result.verdict, TrialVerdict::Held | TrialVerdict::Ignored);
+    if good && snapshot.is_none() {
+        return Ok(());
+    }
+    let line = pretty_line(result, &Style::plain(100));
+    let bundle = result
+        .bundle
+        .as_deref()
+        .map(|bundle| format!("{folder}/{bundle}"));
+    let lines = [Some(line), snapshot.map(ToOwned::to_owned), bundle];
+    Err(lines
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join("\n")
+        .into())
+}

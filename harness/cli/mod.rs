@@ -1,0 +1,181 @@
+//! The command `cargo drill`, and the same trials as tests.
+
+mod args;
+mod exit;
+mod interrupt;
+mod mimic;
+mod population;
+mod run;
+mod suite;
+
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::journal::printable;
+use crate::judge::Verdict;
+use crate::report::{self, Style};
+use crate::spec::{self, Mistakes};
+use crate::{roles, trial};
+use args::{Cli, Colour, Verb};
+use exit::Ended;
+use population::Places;
+
+pub use mimic::test_main;
+
+/// The `main` of `cargo-drill`.
+pub fn main() -> ExitCode {
+    if let Some(played) = roles::play() {
+        return played;
+    }
+    // cargo starts `cargo-drill drill …`.
+    let arguments = std::env::args_os().enumerate();
+    let arguments = arguments
+        .filter(|(index, word)| *index != 1 || word != "drill")
+        .map(|(_, word)| word);
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() {
+                Ended::Failed
+            } else {
+                Ended::Held
+            }
+            .into();
+        }
+    };
+    match cli.run.color {
+        Colour::Auto => {}
+        Colour::Always => anstream::ColorChoice::Always.write_global(),
+        Colour::Never => anstream::ColorChoice::Never.write_global(),
+    }
+    obey(&cli).into()
+}
+
+fn obey(cli: &Cli) -> Ended {
+    match &cli.verb {
+        Some(Verb::Schema) => return schema(),
+        Some(Verb::Judge { bundle, json }) => return judge(bundle, *json),
+        _ => {}
+    }
+    let places = match Places::find(&cli.folders) {
+        Ok(places) => places,
+        Err(error) => {
+            complain(&error.to_string());
+            return Ended::Failed;
+        }
+    };
+    match &cli.verb {
+        Some(Verb::Check) => check(&places),
+        Some(Verb::Accept { filters }) => accept(&places, filters),
+        _ => run::run(&cli.run, &places),
+    }
+}
+
+fn check(places: &Places) -> Ended {
+    let checked = spec::check(&places.drills);
+    if !checked.mistakes.is_empty() {
+        show_mistakes(&checked.mistakes);
+        return Ended::Failed;
+    }
+    let trials: usize = checked
+        .drills
+        .iter()
+        .map(|drill| drill.trials().len())
+        .sum();
+    if trials == 0 {
+        complain(&format!("no drill in {}", places.drills.display()));
+        return Ended::Failed;
+    }
+    say(&format!(
+        "{} drills, {trials} trials, no mistake\n",
+        checked.drills.len()
+    ))
+}
+
+fn schema() -> Ended {
+    match serde_json::to_string_pretty(&spec::schema()) {
+        Ok(text) => say(&(text + "\n")),
+        Err(error) => {
+            complain(&error.to_string());
+            Ended::Failed
+        }
+    }
+}
+
+fn judge(bundle: &Path, json: bool) -> Ended {
+    let judgement = match trial::rejudge(bundle) {
+        Ok(judgement) => judgement,
+        Err(error) => {
+            complain(&format!("failed to judge {}: {error}", bundle.display()));
+            return Ended::Failed;
+        }
+    };
+    if json {
+        let text = serde_json::to_string_pretty(&judgement).unwrap_or_default();
+        say(&(text + "\n"));
+    } else {
+        say(&report::render_judgement(&judgement, &Style::detect()));
+    }
+    match judgement.verdict {
+        Verdict::Held => Ended::Held,
+        Verdict::Unproven | Verdict::Broken => Ended::Objected,
+        Verdict::Error => Ended::Failed,
+    }
+}
+
+fn accept(places: &Places, filters: &[String]) -> Ended {
+    let wanted =
+        |trial: &str| filters.is_empty() || filters.iter().any(|filter| trial.contains(filter));
+    let accepted = match report::accept(&places.reports, wanted) {
+        Ok(accepted) => accepted,
+        Err(error) => {
+            complain(&error.to_string());
+            return Ended::Failed;
+        }
+    };
+    let mut text = String::new();
+    for accepted in &accepted {
+        let word = if accepted.replaced { "changed" } else { "new" };
+        text += &format!("approved  {word:<7}  {}\n", printable(&accepted.trial));
+    }
+    if accepted.is_empty() {
+        text += "nothing to approve\n";
+    }
+    say(&text)
+}
+
+/// Writes to stdout. A reader that has gone has seen enough.
+fn say(text: &str) -> Ended {
+    let mut out = anstream::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            complain(&format!("failed to write to stdout: {error}"));
+            Ended::Failed
+        }
+        _ => Ended::Held,
+    }
+}
+
+fn complain(because: &str) {
+    let _ = writeln!(anstream::stderr(), "error: {}", printable(because));
+}
+
+fn show_mistakes(all: &[Mistakes]) {
+    let graphical = anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never;
+    let theme = if graphical {
+        miette::GraphicalTheme::unicode()
+    } else {
+        miette::GraphicalTheme::unicode_nocolor()
+    };
+    let handler = miette::GraphicalReportHandler::new_themed(theme);
+    for mistakes in all {
+        let mut text = String::new();
+        if handler.render_report(&mut text, mistakes).is_ok() {
+            let _ = writeln!(anstream::stderr(), "{text}");
+        }
+    }
+}

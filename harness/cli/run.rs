@@ -1,0 +1,234 @@
+//! `cargo drill`: runs the trials side by side and shows what they answered.
+
+use std::collections::VecDeque;
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use super::args::{Format, RunArgs};
+use super::exit::Ended;
+use super::population::{Candidate, Places, Population, find_fixture, is_wanted};
+use super::suite::{Suite, wanted_cell};
+use super::{complain, interrupt, show_mistakes};
+use crate::report::{
+    self, Closing, Commit, Progress, RunFacts, RunWriter, Style, TrialResult, in_ci, json_line,
+    pretty_line, render_closing, render_table, terse_mark,
+};
+
+/// Runs what is asked for.
+pub fn run(args: &RunArgs, places: &Places) -> Ended {
+    let population = Population::all(&places.drills, find_fixture().as_deref());
+    if !population.mistakes.is_empty() {
+        show_mistakes(&population.mistakes);
+        return Ended::Failed;
+    }
+    if population.candidates.is_empty() {
+        complain(&format!(
+            "no drill in {}; a drill is a YAML file there (see `cargo drill --help`)",
+            places.drills.display()
+        ));
+        return Ended::Failed;
+    }
+    let (wanted, left): (Vec<Candidate>, Vec<Candidate>) = population
+        .candidates
+        .into_iter()
+        .partition(|candidate| is_wanted(&candidate.trial.name, args));
+    if args.list {
+        return list(&wanted);
+    }
+    if wanted.is_empty() {
+        complain(&format!(
+            "no trial matches; there are {}, see `cargo drill --list`",
+            left.len()
+        ));
+        return Ended::Failed;
+    }
+    match play(args, places, wanted, &left) {
+        Ok(ended) => ended,
+        Err(error) => {
+            complain(&format!(
+                "failed to write reports to {}: {error}",
+                places.reports.display()
+            ));
+            Ended::Failed
+        }
+    }
+}
+
+/// As libtest lists tests.
+fn list(wanted: &[Candidate]) -> Ended {
+    let mut out = anstream::stdout().lock();
+    for candidate in wanted {
+        if writeln!(out, "{}: test", candidate.trial.name).is_err() {
+            break;
+        }
+    }
+    Ended::Held
+}
+
+fn play(
+    args: &RunArgs,
+    places: &Places,
+    wanted: Vec<Candidate>,
+    left: &[Candidate],
+) -> io::Result<Ended> {
+    let cell = match wanted_cell() {
+        Ok(cell) => cell,
+        Err(because) => {
+            complain(&because);
+            return Ok(Ended::Failed);
+        }
+    };
+    let begun = Instant::now();
+    let interrupted = interrupt::listen()?;
+    let writer = RunWriter::begin(&places.reports, None)?;
+    let suite = Suite::new(writer, places.reports.clone(), cell, interrupted.clone());
+    let format = if args.quiet {
+        Format::Terse
+    } else {
+        args.format
+    };
+    let show = Show {
+        format,
+        style: Style::detect(),
+        ci: in_ci(),
+    };
+    let progress = Progress::new(wanted.len(), format != Format::Json && !show.ci);
+    let population = census(&wanted, left);
+
+    let threads = args
+        .test_threads
+        .map_or_else(default_threads, usize::from)
+        .min(wanted.len());
+    let queue = Mutex::new(VecDeque::from(wanted));
+    let failure = Mutex::new(None);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while !*interrupted.borrow()
+                    && let Some(candidate) = take(&queue)
+                {
+                    progress.begin(&candidate.trial.name);
+                    match suite.run(&candidate) {
+                        Ok(result) => progress.around(|| show.trial(&result)),
+                        Err(error) => *lock(&failure) = Some(error),
+                    }
+                    progress.end(&candidate.trial.name);
+                }
+            });
+        }
+    });
+    progress.finish();
+    if let Some(error) = lock(&failure).take() {
+        return Err(error);
+    }
+
+    let notes = suite.notes();
+    let root = places.drills.parent().unwrap_or(&places.drills);
+    let facts = RunFacts {
+        commit: Commit::at(root),
+        cell: notes.cell.map(|cell| format!("{cell:?}").to_lowercase()),
+        population: not_run(population, &queue),
+    };
+    let results = suite.writer.close(facts, show.ci)?;
+    if format != Format::Json {
+        let folder = shown(suite.writer.folder());
+        let closing = Closing {
+            results: &results,
+            folder: &folder,
+            elapsed: begun.elapsed(),
+            unmatched: &notes.unmatched,
+            diffs: &notes.diffs,
+            ci: show.ci,
+        };
+        let mut out = anstream::stdout().lock();
+        let _ = write!(
+            out,
+            "\n{}\n{}",
+            render_table(&results, &show.style),
+            render_closing(&closing, &show.style)
+        );
+    }
+    if *interrupted.borrow() {
+        return Ok(Ended::Interrupted);
+    }
+    Ok(Ended::of(&results, show.ci))
+}
+
+struct Show {
+    format: Format,
+    style: Style,
+    ci: bool,
+}
+
+impl Show {
+    /// One trial, as it ends. A reader that has gone is no reason to stop: the results are in the files.
+    fn trial(&self, result: &TrialResult) {
+        let mut out = anstream::stdout().lock();
+        let _ = match self.format {
+            Format::Pretty => writeln!(out, "{}", pretty_line(result, &self.style)),
+            Format::Terse => write!(out, "{}", terse_mark(result, &self.style)),
+            Format::Json => json_line(result)
+                .map_err(io::Error::from)
+                .and_then(|line| writeln!(out, "{line}")),
+        };
+        let _ = out.flush();
+    }
+}
+
+/// A trial mostly waits, for a process or for a deadline.
+fn default_threads() -> usize {
+    std::thread::available_parallelism().map_or(2, |processors| processors.get() * 2)
+}
+
+fn take(queue: &Mutex<VecDeque<Candidate>>) -> Option<Candidate> {
+    lock(queue).pop_front()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The whole population for the manifest, with the reason for each trial that is not to run.
+fn census(wanted: &[Candidate], left: &[Candidate]) -> Vec<report::Population> {
+    let entry = |candidate: &Candidate, not_run: Option<String>| report::Population {
+        drill: candidate.name.drill.clone(),
+        trial: Some(candidate.trial.name.clone()),
+        not_run,
+    };
+    wanted
+        .iter()
+        .map(|candidate| entry(candidate, candidate.ignored.clone()))
+        .chain(
+            left.iter()
+                .map(|candidate| entry(candidate, Some("filtered out".to_owned()))),
+        )
+        .collect()
+}
+
+/// Those that an interruption left in the queue were not run either.
+fn not_run(
+    mut population: Vec<report::Population>,
+    queue: &Mutex<VecDeque<Candidate>>,
+) -> Vec<report::Population> {
+    let queue = lock(queue);
+    for entry in &mut population {
+        if queue
+            .iter()
+            .any(|candidate| Some(&candidate.trial.name) == entry.trial.as_ref())
+        {
+            entry.not_run = Some("interrupted".to_owned());
+        }
+    }
+    population
+}
+
+/// A path as the user would type it from here.
+fn shown(path: &Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    path.strip_prefix(&here)
+        .unwrap_or(path)
+        .display()
+        .to_string()
+}
