@@ -2,4 +2,5 @@
 
 pub mod journal;
 pub mod judge;
+pub mod remote;
 pub mod spec;
