@@ -529,6 +529,13 @@ pub enum Event {
         /// A route for it, ready to paste under `remote.routes`.
         paste: String,
     },
+    /// The drill's own reply could not be made (a template that does not resolve): 500, nothing applied.
+    RouteFailed {
+        request: u32,
+        /// The route as the drill writes it.
+        route: String,
+        because: String,
+    },
     EffectApplied {
         request: u32,
         /// The remote's id of it.

@@ -1,0 +1,271 @@
+//! The front: what happens to a request that has arrived whole, step by step.
+//!
+//! ```text
+//!   numbered, judged, recorded ──> 401 refused
+//!            │                 ──> 404 unmatched, with a route to paste
+//!      gate: request held?
+//!            │
+//!         wiremock: matched, applied, answered
+//!            │
+//!      gate: reply held?
+//!            │
+//!          reply
+//! ```
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use wiremock::http::{HeaderMap, HeaderName, HeaderValue, Method, Url};
+
+use crate::journal::{Event, Journal, excerpt};
+
+use super::gate::Gate;
+use super::paste;
+use super::reply::Reply;
+use super::request::{NUMBER, Request};
+use super::responder::{Answers, MADE};
+use super::route::Role;
+
+/// Bytes of text from the server under drill that are written down.
+const EXCERPT: usize = 500;
+
+/// The largest body that the remote takes, in bytes.
+pub(super) const MOST_BODY: usize = 10 * 1024 * 1024;
+
+/// Headers that belong to one hop (RFC 9110, section 7.6.1), and those that hyper sets itself.
+const HOP: [&str; 11] = [
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "expect",
+    "content-length",
+];
+
+/// A request as it came off the wire.
+#[derive(Debug)]
+pub(super) struct Arrived {
+    pub method: Method,
+    /// Path and query, as sent.
+    pub target: String,
+    pub headers: HeaderMap,
+    /// Empty where it was larger than [`MOST_BODY`].
+    pub body: Bytes,
+    pub body_bytes: u64,
+}
+
+/// What goes back, and for which request.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub request: u32,
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+/// Stands before wiremock and decides when.
+#[derive(Debug)]
+pub(super) struct Front {
+    pub gate: Gate,
+    pub answers: Arc<Answers>,
+    pub journal: Journal,
+    /// Where wiremock listens.
+    pub mock: SocketAddr,
+    /// Requests so far.
+    pub requests: AtomicU32,
+}
+
+impl Front {
+    /// Takes a request to its answer. Goes on when the client has gone: a real API does not look back either.
+    pub async fn answer(&self, connection: u32, arrived: Arrived) -> Answer {
+        let url = url_of(&arrived.target);
+        let request = url
+            .as_ref()
+            .map(|url| Request::new(&arrived.method, url, &arrived.headers, &arrived.body));
+        let routed = request
+            .as_ref()
+            .and_then(|request| Some((request, self.answers.routes.find(request)?)));
+        let (route, effect, key) = match &routed {
+            Some((request, (_, route, captures))) => match &route.role {
+                Role::Effect { kind, key } => {
+                    let key = key.as_ref().and_then(|key| request.look_up(key, captures));
+                    (Some(route.on.clone()), Some(kind.clone()), key)
+                }
+                _ => (Some(route.on.clone()), None, None),
+            },
+            None => (None, None, None),
+        };
+        let (is_effect, is_routed) = (effect.is_some(), route.is_some());
+
+        // Numbered and written down inside the judgement: the journal has requests in the order of their numbers, and
+        // none as accepted after its run was revoked.
+        let (number, credential, accepted) =
+            self.answers.authority.judge(&arrived.headers, |judged| {
+                let request = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
+                self.journal.append(Event::RequestReceived {
+                    request,
+                    connection,
+                    method: excerpt(arrived.method.as_str(), EXCERPT),
+                    target: excerpt(&arrived.target, EXCERPT),
+                    credential: judged.credential.clone(),
+                    route,
+                    effect,
+                    key: key.map(|key| excerpt(&key, EXCERPT)),
+                    body_bytes: arrived.body_bytes,
+                });
+                (request, judged.credential, judged.accepted)
+            });
+        if !accepted {
+            self.journal.append(Event::RequestRefused {
+                request: number,
+                credential,
+            });
+            let mut answer = from_reply(number, refusal());
+            answer.headers.insert(
+                HeaderName::from_static("www-authenticate"),
+                HeaderValue::from_static("Bearer"),
+            );
+            return answer;
+        }
+        if arrived.body_bytes > MOST_BODY as u64 {
+            let message = format!("the remote takes bodies of up to {MOST_BODY} bytes");
+            return from_reply(number, Reply::error(413, "too_large", &message));
+        }
+        if !is_routed {
+            let path = url.as_ref().map_or(arrived.target.as_str(), Url::path);
+            self.journal.append(Event::RequestUnmatched {
+                request: number,
+                paste: paste::route(arrived.method.as_str(), path),
+            });
+            let message = "no route of the drill matches";
+            return from_reply(number, Reply::error(404, "not_found", message));
+        }
+        if is_effect {
+            self.gate.before_applying(number).await;
+        }
+        let mut answer = match self.ask(number, arrived).await {
+            Ok(answer) => answer,
+            Err(because) => {
+                let message = format!("the remote itself failed: {because}");
+                from_reply(number, Reply::error(502, "remote_failed", &message))
+            }
+        };
+        let made = answer.headers.remove(MADE).is_some();
+        if is_effect {
+            self.gate.before_replying(number, answer.status, made).await;
+        }
+        answer
+    }
+
+    /// Asks the identity route with this token, past the wire and the gate. The route and the status.
+    pub async fn probe(&self, token: &str) -> Option<(String, u16)> {
+        let route = self.answers.routes.identity()?;
+        let accepted = self
+            .answers
+            .authority
+            .judge_token(Some(token), |judged| judged.accepted);
+        if !accepted {
+            return Some((route.on.clone(), refusal().status));
+        }
+        let mut headers = HeaderMap::new();
+        if let (Some(name), Ok(value)) = (
+            self.answers.authority.header(),
+            HeaderValue::from_str(&format!("Bearer {token}")),
+        ) {
+            headers.insert(name, value);
+        }
+        let arrived = Arrived {
+            method: Method::from_bytes(route.pattern.method().as_bytes()).ok()?,
+            target: route.pattern.path_with("probe"),
+            headers,
+            body: Bytes::new(),
+            body_bytes: 0,
+        };
+        let status = match self.ask(0, arrived).await {
+            Ok(answer) => answer.status,
+            Err(_) => 502,
+        };
+        Some((route.on.clone(), status))
+    }
+
+    /// Has wiremock match and answer.
+    async fn ask(&self, number: u32, arrived: Arrived) -> Result<Answer, String> {
+        let stream = TcpStream::connect(self.mock)
+            .await
+            .map_err(|error| error.to_string())?;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| error.to_string())?;
+        let mut request = hyper::Request::new(Full::new(arrived.body));
+        *request.method_mut() = arrived.method;
+        *request.uri_mut() = arrived
+            .target
+            .parse()
+            .map_err(|error: hyper::http::uri::InvalidUri| error.to_string())?;
+        *request.headers_mut() = arrived.headers;
+        drop_hop_headers(request.headers_mut());
+        request.headers_mut().insert(NUMBER, number.into());
+        request
+            .headers_mut()
+            .entry("host")
+            .or_insert(HeaderValue::from_static("remote"));
+        let exchange = async move {
+            let (parts, body) = sender.send_request(request).await?.into_parts();
+            let body = body.collect().await?.to_bytes();
+            Ok::<_, hyper::Error>((parts, body))
+        };
+        // The connection does the reading and writing for the exchange, and ends when the exchange drops its sender.
+        let (exchanged, _) = tokio::join!(exchange, connection);
+        let (mut parts, body) = exchanged.map_err(|error| error.to_string())?;
+        drop_hop_headers(&mut parts.headers);
+        // hyper writes the date of the reply that goes over the wire.
+        parts.headers.remove("date");
+        Ok(Answer {
+            request: number,
+            status: parts.status.as_u16(),
+            headers: parts.headers,
+            body,
+        })
+    }
+}
+
+fn refusal() -> Reply {
+    Reply::error(
+        401,
+        "unauthorized",
+        "the credential is absent, unknown or revoked",
+    )
+}
+
+fn from_reply(request: u32, reply: Reply) -> Answer {
+    Answer {
+        request,
+        status: reply.status,
+        headers: reply.headers.into_iter().collect(),
+        body: reply.body.into(),
+    }
+}
+
+/// The URL as wiremock sees it, so that both match the same path. `None` for `OPTIONS *` and the like.
+fn url_of(target: &str) -> Option<Url> {
+    target
+        .starts_with('/')
+        .then(|| Url::parse(&format!("http://localhost{target}")).ok())?
+}
+
+fn drop_hop_headers(headers: &mut HeaderMap) {
+    for name in HOP {
+        headers.remove(name);
+    }
+}

@@ -1,0 +1,119 @@
+//! The gate: whether a whole request, or a reply, goes on now.
+//!
+//! That something is held is written down while the gate cannot move, so `request-held` and `reply-held` stand in the
+//! journal exactly when they are true, and never after `remote-released`.
+
+use tokio::sync::watch;
+
+use crate::journal::{Event, Journal};
+use crate::spec::ReplyTiming;
+
+use super::Hold;
+
+/// How the remote stands to effect requests and their replies.
+#[derive(Debug, Clone, Copy)]
+struct Stance {
+    hold: Hold,
+    /// From the crash on.
+    replies: Option<ReplyTiming>,
+    released: bool,
+}
+
+impl Stance {
+    /// Once there is a crash, requests that come are applied: what then waits is the reply.
+    fn holds_new_requests(self) -> bool {
+        self.hold == Hold::Request && self.replies.is_none()
+    }
+
+    /// A request held before the crash stays held through the observation, unless replies are to flow: there is none
+    /// without it.
+    fn keeps_requests(self) -> bool {
+        self.hold == Hold::Request && self.replies != Some(ReplyTiming::Given)
+    }
+
+    /// `made`: the reply speaks of an effect that the remote holds. From the crash on, every reply to an effect request
+    /// is withheld.
+    fn holds_replies(self, made: bool) -> bool {
+        match self.replies {
+            Some(ReplyTiming::Held) => true,
+            Some(ReplyTiming::Given) => false,
+            None => self.hold == Hold::Reply && made,
+        }
+    }
+}
+
+/// The gate through which effect requests and their replies go.
+#[derive(Debug)]
+pub(super) struct Gate {
+    journal: Journal,
+    stance: watch::Sender<Stance>,
+}
+
+impl Gate {
+    pub fn new(journal: Journal) -> Self {
+        let (stance, _) = watch::channel(Stance {
+            hold: Hold::Nothing,
+            replies: None,
+            released: true,
+        });
+        Self { journal, stance }
+    }
+
+    /// From now on holds as `hold` says.
+    pub fn arm(&self, hold: Hold) {
+        self.stance.send_replace(Stance {
+            hold,
+            replies: None,
+            released: false,
+        });
+    }
+
+    /// What becomes of replies from the crash on. After the release nothing is held any more.
+    pub fn replies(&self, timing: ReplyTiming) {
+        self.stance.send_modify(|stance| {
+            if !stance.released {
+                stance.replies = Some(timing);
+            }
+        });
+    }
+
+    /// Everything goes on from here.
+    pub fn release(&self) {
+        self.stance.send_modify(|stance| {
+            self.journal.append(Event::RemoteReleased);
+            *stance = Stance {
+                hold: Hold::Nothing,
+                replies: None,
+                released: true,
+            };
+        });
+    }
+
+    /// Returns when the request is to be applied.
+    pub async fn before_applying(&self, request: u32) {
+        let mut stance = self.stance.subscribe();
+        {
+            let now = stance.borrow_and_update();
+            if !now.holds_new_requests() {
+                return;
+            }
+            self.journal.append(Event::RequestHeld { request });
+        }
+        // The sender lives as long as we do.
+        let _ = stance.wait_for(|now| !now.keeps_requests()).await;
+    }
+
+    /// Returns when the reply is to be sent.
+    pub async fn before_replying(&self, request: u32, status: u16, made: bool) {
+        let mut stance = self.stance.subscribe();
+        {
+            let now = stance.borrow_and_update();
+            if !now.holds_replies(made) {
+                return;
+            }
+            self.journal.append(Event::ReplyHeld { request, status });
+        }
+        // As above.
+        let _ = stance.wait_for(|now| !now.holds_replies(made)).await;
+    }
+}

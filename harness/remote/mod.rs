@@ -1,0 +1,217 @@
+//! The remote: the mocked external API that the server under drill writes to.
+//!
+//! It does things and appends events, and knows no verdict. wiremock matches and answers; the ledger and idempotency
+//! live in its responders; the front stands before it and decides *when*:
+//!
+//! ```text
+//!   cell             door               front                      wiremock
+//!
+//!   connect() ──SYN──> pending?
+//!                      sought
+//!                      held ─ ─ released
+//!                      accepted
+//!   request ─────────────────────────> whole, numbered, judged
+//!                                      401 / 404
+//!                                      request held? ─ ─ released
+//!                                                  ─────────────> matched
+//!                                                                 ledger: applied, repeated, conflict, cancelled
+//!                                                  <───────────── reply
+//!                                      reply held? ─ ─ released
+//!   reply  <────────────────────────── sent, or lost
+//! ```
+//!
+//! Only the front waits. wiremock's responders answer one at a time and must not block, and a client that dies in the
+//! middle of a body would be a panic there: so the front collects the whole request first.
+//!
+//! Every reply says `Connection: close`. Each request then needs a connection of its own, and holding the connection
+//! holds exactly one request, before its first byte.
+
+#![forbid(unsafe_code)]
+
+mod authority;
+mod connection;
+mod door;
+mod front;
+mod gate;
+mod ledger;
+mod lookout;
+mod packet;
+mod paste;
+mod reply;
+mod request;
+mod responder;
+mod route;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use wiremock::MockServer;
+
+use crate::journal::{Event, Journal};
+use crate::spec::{self, ReplyTiming, Templates};
+
+use door::Door;
+use front::Front;
+use gate::Gate;
+use ledger::Ledger;
+use responder::Answers;
+use route::Routes;
+
+pub use authority::{Authority, Issued};
+pub use ledger::Effect;
+
+/// Looks at the world at the moment of dispatch of this connection. It may block.
+pub type AtDispatch = Arc<dyn Fn(u32) + Send + Sync>;
+
+/// Where the server's connections come in.
+pub struct Inlet {
+    /// Listens on 127.0.0.1:`port` inside the cell.
+    pub listener: TcpListener,
+    pub port: u16,
+    /// `AF_PACKET`/`SOCK_RAW`, bound to the cell's `lo`, nonblocking. Absent in the fallback cell.
+    pub packets: Option<OwnedFd>,
+    /// A fresh, unconnected TCP socket in the cell's network namespace. May block.
+    pub sockets: Arc<dyn Fn() -> io::Result<OwnedFd> + Send + Sync>,
+    /// Local ports of the cell that are in `SYN_SENT` towards `port`. May block.
+    pub connecting: Arc<dyn Fn() -> io::Result<Vec<u16>> + Send + Sync>,
+}
+
+impl fmt::Debug for Inlet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inlet")
+            .field("port", &self.port)
+            .field("packets", &self.packets)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the remote holds, from arming on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hold {
+    Nothing,
+    /// The nth connection, from 1, and all that come after it: pending, no byte has arrived.
+    Connection {
+        nth: u32,
+    },
+    /// Effect requests, whole, before they are applied.
+    Request,
+    /// Replies to effects that were applied.
+    Reply,
+}
+
+/// Why the remote could not be started or armed.
+#[derive(Debug, thiserror::Error)]
+pub enum RemoteError {
+    #[error("the route `{on}` cannot be read: {because}")]
+    Route { on: String, because: &'static str },
+    #[error("failed to {doing}: {source}")]
+    Io {
+        doing: &'static str,
+        source: io::Error,
+    },
+}
+
+/// The remote of one trial.
+#[derive(Debug)]
+pub struct Remote {
+    door: Door,
+    front: Arc<Front>,
+    /// Dropping it ends wiremock's thread.
+    _mock: MockServer,
+    journal: Journal,
+}
+
+impl Remote {
+    /// Starts serving.
+    pub async fn start(
+        spec: &spec::Remote,
+        authority: Authority,
+        inlet: Inlet,
+        journal: Journal,
+    ) -> Result<Self, RemoteError> {
+        let answers = Arc::new(Answers {
+            routes: Routes::new(spec, authority.exchange())?,
+            authority,
+            ledger: Ledger::new(journal.clone()),
+            templates: Templates::default(),
+            journal: journal.clone(),
+        });
+        let mock = answers.mount().await;
+        let front = Arc::new(Front {
+            gate: Gate::new(journal.clone()),
+            answers,
+            journal: journal.clone(),
+            mock: *mock.address(),
+            requests: AtomicU32::new(0),
+        });
+        let door = Door::open(inlet, Arc::clone(&front), journal.clone()).map_err(|source| {
+            RemoteError::Io {
+                doing: "open the remote's door",
+                source,
+            }
+        })?;
+        Ok(Self {
+            door,
+            front,
+            _mock: mock,
+            journal,
+        })
+    }
+
+    /// From now on each new connection is held pending until `at_dispatch` has run; then let through, or held, as `hold`
+    /// says. With nothing to run and no connection to hold, connections are accepted as before.
+    pub async fn arm(
+        &self,
+        hold: Hold,
+        at_dispatch: Option<AtDispatch>,
+    ) -> Result<(), RemoteError> {
+        self.door
+            .arm(hold, at_dispatch)
+            .await
+            .map_err(|source| RemoteError::Io {
+                doing: "arm the remote",
+                source,
+            })
+    }
+
+    /// From the crash on: effect requests are applied and their replies withheld, or replies flow. A request that is
+    /// held already stays held until the release, or goes on if replies are to flow. Connections stay as they are.
+    pub fn replies(&self, timing: ReplyTiming) {
+        self.front.gate.replies(timing);
+    }
+
+    /// Everything held goes on, nothing is held or watched from here on.
+    pub async fn release(&self) {
+        self.door.release().await;
+    }
+
+    /// Asks the identity route with this token, from inside the harness: the server under drill has no part in it. `None`
+    /// where the drill has no such route.
+    pub async fn probe(&self, token: &str) -> Option<u16> {
+        let (route, status) = self.front.probe(token).await?;
+        self.journal.append(Event::Probed { route, status });
+        Some(status)
+    }
+
+    /// What the remote has applied so far.
+    pub fn effects(&self) -> Vec<Effect> {
+        self.front.answers.ledger.effects()
+    }
+
+    /// Local ports of connections that the remote itself made inside the cell, to fill the queue. They are not the
+    /// server's, and a look at the cell's sockets leaves them out.
+    pub fn own_ports(&self) -> Vec<u16> {
+        self.door.own_ports()
+    }
+
+    /// Ends everything. What is still held is lost without a word.
+    pub async fn stop(self) {
+        self.door.stop().await;
+    }
+}

@@ -1,0 +1,187 @@
+//! Requests and replies that are held, lost, torn.
+
+use std::net::Shutdown;
+
+use super::bench::{Bench, read};
+use super::routes::BUILDS;
+use crate::journal::Event;
+use crate::remote::Hold;
+use crate::spec::ReplyTiming;
+
+async fn until_kind(bench: &Bench, kind: &str) {
+    bench
+        .until(|event| {
+            let event = serde_json::to_value(event).unwrap();
+            (event["kind"] == kind).then_some(())
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_held_reply_is_sent_at_the_release() {
+    let bench = Bench::new(BUILDS).await;
+    bench.arm(Hold::Reply).await;
+    assert_eq!(bench.ask("GET /builds", &[], "").await.status, 200);
+    let mut client = bench.send("POST /builds", &[], "{}");
+    until_kind(&bench, "reply-held").await;
+    assert_eq!(bench.remote.effects().len(), 1);
+    bench.remote.release().await;
+    assert_eq!(read(&mut client).status, 201);
+    bench
+        .until(|event| matches!(event, Event::ReplySent { request: 2, .. }).then_some(()))
+        .await;
+    let kinds = bench.kinds();
+    assert_eq!(
+        kinds[kinds.len() - 4..],
+        [
+            "effect-applied",
+            "reply-held",
+            "remote-released",
+            "reply-sent"
+        ]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_held_reply_is_lost_when_its_client_has_gone() {
+    let bench = Bench::new(BUILDS).await;
+    bench.arm(Hold::Reply).await;
+    let client = bench.send("POST /builds", &[], "{}");
+    until_kind(&bench, "reply-held").await;
+    drop(client);
+    bench.remote.release().await;
+    until_kind(&bench, "reply-lost").await;
+    assert_eq!(bench.count("reply-sent"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_has_sent_all_and_reads_on_gets_its_reply() {
+    let bench = Bench::new(BUILDS).await;
+    bench.arm(Hold::Reply).await;
+    let mut client = bench.send("POST /builds", &[], "{}");
+    client.shutdown(Shutdown::Write).unwrap();
+    until_kind(&bench, "reply-held").await;
+    bench.remote.release().await;
+    assert_eq!(read(&mut client).status, 201);
+    until_kind(&bench, "reply-sent").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_held_request_is_applied_at_the_release_though_its_client_has_gone() {
+    let bench = Bench::new(BUILDS).await;
+    bench.arm(Hold::Request).await;
+    let client = bench.send("POST /builds", &[], "{}");
+    until_kind(&bench, "request-held").await;
+    assert!(bench.remote.effects().is_empty());
+    drop(client);
+    bench.remote.replies(ReplyTiming::Held);
+    bench.remote.release().await;
+    until_kind(&bench, "reply-lost").await;
+    assert_eq!(bench.remote.effects().len(), 1);
+    assert_eq!(
+        bench.kinds()[3..],
+        [
+            "request-held",
+            "remote-released",
+            "effect-applied",
+            "reply-lost"
+        ]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn from_the_crash_on_effects_are_applied_and_their_replies_withheld() {
+    let bench = Bench::new(BUILDS).await;
+    bench.arm(Hold::Request).await;
+    bench.remote.replies(ReplyTiming::Held);
+    let mut client = bench.send("POST /builds", &[], "{}");
+    until_kind(&bench, "reply-held").await;
+    assert_eq!(bench.count("request-held"), 0);
+    bench.remote.release().await;
+    assert_eq!(read(&mut client).status, 201);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replies_that_are_given_flow_and_so_does_what_they_need() {
+    for hold in [Hold::Request, Hold::Reply] {
+        let bench = Bench::new(BUILDS).await;
+        bench.arm(hold).await;
+        let mut client = bench.send("POST /builds", &[], "{}");
+        let held = match hold {
+            Hold::Request => "request-held",
+            _ => "reply-held",
+        };
+        until_kind(&bench, held).await;
+        bench.remote.replies(ReplyTiming::Given);
+        assert_eq!(read(&mut client).status, 201);
+        assert_eq!(bench.ask("POST /builds", &[], "{}").await.status, 201);
+        assert_eq!(bench.count("remote-released"), 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_held_after_the_release() {
+    let bench = Bench::new(BUILDS).await;
+    bench.arm(Hold::Reply).await;
+    bench.remote.release().await;
+    bench.remote.replies(ReplyTiming::Held);
+    assert_eq!(bench.ask("POST /builds", &[], "{}").await.status, 201);
+}
+
+#[tokio::test]
+async fn a_client_that_dies_in_mid_request_is_recorded_and_never_applied() {
+    let bench = Bench::new(BUILDS).await;
+    let halves = [
+        "POST /builds HTTP/1.1\r\nHost: r\r\nContent-Length: 100\r\n\r\n{",
+        "POST /builds HTTP/1.1\r\nHost: r\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+        "POST /builds HTT",
+    ];
+    for (n, half) in halves.iter().enumerate() {
+        drop(bench.send_bytes(half.as_bytes()));
+        let torn = bench
+            .until(|event| match event {
+                Event::RequestTorn {
+                    connection, bytes, ..
+                } if *connection as usize == n + 1 => Some(*bytes),
+                _ => None,
+            })
+            .await;
+        assert_eq!(torn, half.len() as u64);
+    }
+    assert_eq!(bench.count("request-received"), 0);
+    assert!(bench.remote.effects().is_empty());
+    assert_eq!(bench.ask("POST /builds", &[], "{}").await.status, 201);
+}
+
+#[tokio::test]
+async fn what_is_not_http_says_so() {
+    let bench = Bench::new(BUILDS).await;
+    for (bytes, word) in [
+        (&b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..], "TLS"),
+        (b"\x00\x01\x02 garbage\r\n\r\n", "not HTTP"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "not HTTP"),
+    ] {
+        let before = bench.count("request-torn");
+        drop(bench.send_bytes(bytes));
+        let mut seen = 0;
+        let because = bench
+            .until(|event| match event {
+                Event::RequestTorn { because, .. } => {
+                    seen += 1;
+                    (seen > before).then(|| because.clone())
+                }
+                _ => None,
+            })
+            .await;
+        assert!(because.contains(word), "{because}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_without_a_byte_is_no_request() {
+    let bench = Bench::new(BUILDS).await;
+    drop(bench.send_bytes(b""));
+    assert_eq!(bench.ask("GET /builds", &[], "").await.status, 200);
+    assert_eq!(bench.count("request-torn"), 0);
+    assert_eq!(bench.count("connection-accepted"), 2);
+}

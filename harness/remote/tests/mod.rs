@@ -1,0 +1,7 @@
+//! The remote as a server sees it: over a socket, with the journal as witness.
+
+mod authorities;
+mod bench;
+mod holding;
+mod pending;
+mod routes;
