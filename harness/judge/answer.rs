@@ -49,6 +49,9 @@ pub struct Judgement {
     pub answers: Vec<Answer>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<Skipped>,
+    /// Answers that held although the drill lists them as known to be broken: the list is out of date, and the trial fails.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stale_known: Vec<Question>,
     /// Why the trial is an `error`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

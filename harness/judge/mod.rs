@@ -1,8 +1,165 @@
 //! The judge: answers are a pure function of the drill and the journal. No I/O, no clock.
+//!
+//! ```text
+//!   drill ──────────────┐
+//!                       ├─> History ──> one function a question ──> Findings ──> Answer ─┐
+//!   journal lines ──────┘   (read only)  eof, helpers, quiet, …     (the worst one        ├─> Judgement
+//!                                                                    decides)   known ────┘
+//! ```
+//!
+//! So the same journal gives the same answers years later. The judge takes any journal, also one that stops in the middle:
+//! then what is proven broken stays so, and everything else is unproven. It never says `held` of what it did not see.
+#![forbid(unsafe_code)]
 
 mod answer;
+mod asked;
+mod cast;
+mod effects;
+mod eof;
+mod finding;
+mod handle;
+mod helpers;
+mod history;
+mod landed;
+mod ledger;
+mod ownership;
+mod protocol;
+mod quiet;
+mod reconcile;
+mod resources;
+mod revocation;
+mod secrets;
+mod sentence;
+#[cfg(test)]
+mod tests;
+mod words;
 
 pub use answer::*;
-pub fn judge(_: &crate::spec::Drill, _: &[crate::journal::Line]) -> Judgement {
-    todo!()
+
+use crate::journal::{Event, Line, SessionFault};
+use crate::spec::{Asked, Drill, Question};
+
+use finding::Findings;
+use history::History;
+
+/// Answers every question that this trial is asked.
+#[must_use]
+pub fn judge(drill: &Drill, lines: &[Line]) -> Judgement {
+    let skipped = asked::skipped(drill);
+    let error = |because: String| Judgement {
+        verdict: Verdict::Error,
+        answers: Vec::new(),
+        skipped: skipped.clone(),
+        stale_known: Vec::new(),
+        error: Some(because),
+    };
+    let Some(history) = History::of(drill, lines) else {
+        return error("the journal does not begin with the start of a trial".to_owned());
+    };
+    if let Some(because) = failure_of_ours(&history) {
+        return error(because);
+    }
+    let mut answers: Vec<Answer> = asked::QUESTIONS
+        .into_iter()
+        .filter_map(|question| answer(&history, question))
+        .collect();
+    for answer in &mut answers {
+        answer.known = answer.verdict == Verdict::Broken && is_known(&history, answer.question);
+    }
+    let stale_known: Vec<Question> = answers
+        .iter()
+        .filter(|answer| answer.verdict == Verdict::Held && is_known(&history, answer.question))
+        .map(|answer| answer.question)
+        .collect();
+    Judgement {
+        verdict: weigh(&answers, &stale_known),
+        answers,
+        skipped,
+        stale_known,
+        error: None,
+    }
+}
+
+/// What went wrong on our side or the machine's: then nothing is said of the server.
+fn failure_of_ours(history: &History<'_>) -> Option<String> {
+    history.all().find_map(|seen| match seen.event {
+        Event::TrialFailed { because } => Some(because.clone()),
+        Event::SessionFailed {
+            session,
+            fault: SessionFault::NotExecuted | SessionFault::Client,
+            detail,
+            ..
+        } => Some(format!("{session} could not be started: {detail}")),
+        _ => None,
+    })
+}
+
+fn answer(history: &History<'_>, question: Question) -> Option<Answer> {
+    if !asked::is_asked(history, question) {
+        return None;
+    }
+    let findings = match landed::why_not(history) {
+        Some((reason, evidence)) => {
+            // What this trial leaves cannot be known, so `handle` is not asked.
+            if question == Question::Handle {
+                return None;
+            }
+            let mut findings = match question {
+                Question::Protocol => protocol::judge_unlanded(history),
+                _ => Findings::default(),
+            };
+            findings.unproven(reason, evidence);
+            findings
+        }
+        None => judged(history, question)?,
+    };
+    Some(findings.answer(question, history.ending()))
+}
+
+fn judged(history: &History<'_>, question: Question) -> Option<Findings> {
+    let expect = &history.drill.expect;
+    match question {
+        Question::Eof => Some(eof::judge(history, expect.eof.ask()?)),
+        Question::Helpers => Some(helpers::judge(history, expect.helpers.ask()?)),
+        Question::Quiet => Some(quiet::judge(history, expect.quiet.ask()?)),
+        Question::Effects => Some(effects::judge(history, expect.effects.ask()?)),
+        Question::Reconcile => Some(reconcile::judge(history, expect.reconcile.ask()?)),
+        Question::Handle => handle::judge(history, words::log(history.drill)?),
+        Question::Ownership => {
+            let log = expect.ownership.as_ref().and_then(Asked::ask)?;
+            Some(ownership::judge(history, log))
+        }
+        Question::Revocation => Some(revocation::judge(history, expect.revocation.ask()?)),
+        Question::Protocol => Some(protocol::judge(history)),
+        Question::Secrets => Some(secrets::judge(history)),
+        Question::Resources => Some(resources::judge(history)),
+    }
+}
+
+/// Whether the drill lists this question as known to be broken at this crash.
+fn is_known(history: &History<'_>, question: Question) -> bool {
+    let point = history.crash.at.to_string();
+    let name = history.crash.name.as_deref();
+    history.drill.known.get(&question).is_some_and(|known| {
+        known.at.is_empty()
+            || known.at.iter().any(|at| {
+                *at == point
+                    || name.is_some_and(|name| at == name || *at == format!("{point}::{name}"))
+            })
+    })
+}
+
+/// The worst answer that counts. No answer at all proves nothing.
+fn weigh(answers: &[Answer], stale_known: &[Question]) -> Verdict {
+    if answers.is_empty() {
+        return Verdict::Unproven;
+    }
+    let stale = (!stale_known.is_empty()).then_some(Verdict::Broken);
+    answers
+        .iter()
+        .filter(|answer| !answer.known)
+        .map(|answer| answer.verdict)
+        .chain(stale)
+        .max()
+        .unwrap_or(Verdict::Held)
 }

@@ -1,0 +1,125 @@
+//! `effects`: how many external effects did the remote apply for this one call, session B aside?
+#![forbid(unsafe_code)]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::journal::Moment;
+use crate::spec::{Count, CrashPoint};
+
+use super::finding::Findings;
+use super::history::History;
+use super::ledger::{Effect, seqs};
+use super::sentence::{Sentence, counted, say};
+
+pub(super) fn judge(history: &History<'_>, expected: &BTreeMap<CrashPoint, Count>) -> Findings {
+    let point = history.crash.at;
+    let right = expected
+        .get(&point)
+        .copied()
+        .unwrap_or_else(|| by_default(point));
+    let effects = history.ledger.effects_in(history.window_a());
+    let n = u32::try_from(effects.len()).unwrap_or(u32::MAX);
+    let most = match right {
+        Count::Exactly(n) | Count::AtMost(n) => n,
+    };
+    let mut findings = Findings::default();
+    let told = say(format!(
+        "the remote applied {} for this call",
+        counted(effects.len(), "effect", "effects")
+    ))
+    .then(named(&effects));
+    if n > most {
+        findings.broken(
+            told.text(format!(", where {} right at {point}", is_right(right)))
+                .then(lateness(history, &effects)),
+            seqs(&effects),
+        );
+    } else if !history.window_a_is_over() {
+        findings.unproven(told.text(" up to where the journal ends"), seqs(&effects));
+    } else if right.allows(n) {
+        findings.held(
+            told.text(format!(" ({} right at {point})", is_right(right))),
+            seqs(&effects).into_iter().chain(watched(history)),
+        );
+    } else {
+        findings.broken(
+            told.text(format!(", where {} right at {point}", is_right(right))),
+            seqs(&effects).into_iter().chain(watched(history)),
+        );
+    }
+    findings
+}
+
+/// What is right where the drill does not say.
+fn by_default(point: CrashPoint) -> Count {
+    match point {
+        CrashPoint::Startup
+        | CrashPoint::Idle
+        | CrashPoint::TornCall
+        | CrashPoint::BeforeDispatch => Count::Exactly(0),
+        CrashPoint::CallUnread | CrashPoint::CallWritten | CrashPoint::Sent => Count::AtMost(1),
+        CrashPoint::AfterAcceptance
+        | CrashPoint::TornReply
+        | CrashPoint::AfterReply
+        | CrashPoint::AfterResult => Count::Exactly(1),
+    }
+}
+
+fn is_right(count: Count) -> String {
+    match count {
+        Count::Exactly(0) => "none is".to_owned(),
+        Count::Exactly(n) => format!("exactly {n} is"),
+        Count::AtMost(n) => format!("at most {n} is"),
+    }
+}
+
+/// The events that show that nothing more came.
+fn watched(history: &History<'_>) -> impl Iterator<Item = u64> + use<> {
+    history
+        .look(Moment::End)
+        .map(|look| look.seen.seq)
+        .into_iter()
+        .chain(history.quiet_ended().map(|seen| seen.seq))
+}
+
+/// ` (build 7 with key k, build 8 with the same key)`: ids, keys, and how the keys relate.
+pub(super) fn named(effects: &[&Effect<'_>]) -> Sentence {
+    if effects.is_empty() {
+        return Sentence::default();
+    }
+    let each = effects
+        .iter()
+        .map(|effect| {
+            let told = say(format!("{} ", effect.of)).id(effect.id);
+            match effect.key {
+                Some(key) => told.text(" with key ").id(key),
+                None => told.text(" without a key"),
+            }
+        })
+        .collect();
+    let keys: BTreeSet<_> = effects.iter().map(|effect| effect.key).collect();
+    let relation = match (effects.len(), keys.len(), keys.contains(&None)) {
+        (0 | 1, ..) | (_, 1, true) => "",
+        (_, 1, false) => "; one key for all",
+        (all, different, _) if all == different => "; each with another key",
+        _ => "; with different keys",
+    };
+    say(" (")
+        .then(Sentence::list(each))
+        .text(relation)
+        .text(")")
+}
+
+/// When the effects came, where that was after the client had gone.
+fn lateness(history: &History<'_>, effects: &[&Effect<'_>]) -> Sentence {
+    let gone = history.client_gone().or_else(|| history.crash_fired());
+    let (Some(gone), Some(last)) = (gone, effects.last()) else {
+        return Sentence::default();
+    };
+    if last.seen.place < gone.place {
+        return Sentence::default();
+    }
+    say("; the last one came ")
+        .time(last.seen.since(gone))
+        .text(" after the crash")
+}

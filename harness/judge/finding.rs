@@ -1,0 +1,211 @@
+//! What one question found out, and how findings become an answer.
+//!
+//! A question looks at several things. Each gives a finding; the worst decides, and the sentences of that verdict stand
+//! together in the answer. Nothing is held without an event that shows it.
+#![forbid(unsafe_code)]
+
+use crate::journal::{Phase, Seq};
+use crate::spec::Question;
+
+use super::sentence::{Sentence, say};
+use super::{Answer, Verdict};
+
+/// How far the journal goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// To the end of the trial.
+    Whole,
+    /// Somebody pressed Ctrl-C.
+    Interrupted(Phase),
+    /// The harness was killed: the journal just stops.
+    CutShort(Phase),
+}
+
+impl Ending {
+    fn sentence(self) -> Option<Sentence> {
+        let (what, phase) = match self {
+            Self::Whole => return None,
+            Self::Interrupted(phase) => ("interrupted", phase),
+            Self::CutShort(phase) => ("cut short", phase),
+        };
+        Some(say(format!(
+            "the trial was {what} in its phase {}",
+            phase_name(phase)
+        )))
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Finding {
+    verdict: Verdict,
+    sentence: Sentence,
+    evidence: Vec<Seq>,
+}
+
+/// All that one question found out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Findings {
+    found: Vec<Finding>,
+}
+
+impl Findings {
+    pub(super) fn broken(
+        &mut self,
+        sentence: Sentence,
+        evidence: impl IntoIterator<Item = Seq>,
+    ) -> &mut Self {
+        self.add(Verdict::Broken, sentence, evidence)
+    }
+
+    pub(super) fn unproven(
+        &mut self,
+        sentence: Sentence,
+        evidence: impl IntoIterator<Item = Seq>,
+    ) -> &mut Self {
+        self.add(Verdict::Unproven, sentence, evidence)
+    }
+
+    /// Without evidence this is unproven: silence proves nothing.
+    pub(super) fn held(
+        &mut self,
+        sentence: Sentence,
+        evidence: impl IntoIterator<Item = Seq>,
+    ) -> &mut Self {
+        let evidence: Vec<Seq> = evidence.into_iter().collect();
+        if evidence.is_empty() {
+            return self.unproven(say("no event in the journal shows it"), []);
+        }
+        self.add(Verdict::Held, sentence, evidence)
+    }
+
+    fn add(
+        &mut self,
+        verdict: Verdict,
+        sentence: Sentence,
+        evidence: impl IntoIterator<Item = Seq>,
+    ) -> &mut Self {
+        self.found.push(Finding {
+            verdict,
+            sentence,
+            evidence: evidence.into_iter().collect(),
+        });
+        self
+    }
+
+    /// Nothing is broken and nothing is open so far.
+    pub(super) fn is_clean(&self) -> bool {
+        self.found.iter().all(|f| f.verdict == Verdict::Held)
+    }
+
+    /// The worst findings, as one answer.
+    pub(super) fn answer(self, question: Question, ending: Ending) -> Answer {
+        let found = self.found.iter().map(|f| f.verdict).max();
+        let verdict = found.unwrap_or(Verdict::Unproven);
+        let (sentences, evidence): (Vec<_>, Vec<_>) = self
+            .found
+            .into_iter()
+            .filter(|finding| finding.verdict == verdict)
+            .map(|finding| (finding.sentence, finding.evidence))
+            .unzip();
+        let mut evidence: Vec<Seq> = evidence.into_iter().flatten().collect();
+        evidence.sort_unstable();
+        evidence.dedup();
+        let mut sentence = Sentence::join(sentences, "; ");
+        if found.is_none() {
+            sentence = say("no event in the journal decides it");
+        }
+        // A journal that stops early may prove a fault; that nothing more would have come it cannot prove.
+        let verdict = match (ending.sentence(), verdict) {
+            (Some(short), Verdict::Held) => {
+                sentence = short.text(", before this was decided");
+                Verdict::Unproven
+            }
+            (Some(short), Verdict::Unproven) => {
+                sentence = short.text(": ").then(sentence);
+                Verdict::Unproven
+            }
+            (_, verdict) => verdict,
+        };
+        Answer {
+            question,
+            verdict,
+            because: sentence.said(),
+            stable: sentence.stable(),
+            evidence,
+            known: false,
+        }
+    }
+}
+
+/// Findings with a single one in it.
+pub(super) fn unproven(sentence: Sentence, evidence: impl IntoIterator<Item = Seq>) -> Findings {
+    let mut findings = Findings::default();
+    findings.unproven(sentence, evidence);
+    findings
+}
+
+fn phase_name(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Prepare => "prepare",
+        Phase::SessionA => "session-a",
+        Phase::Arm => "arm",
+        Phase::Evidence => "evidence",
+        Phase::Crash => "crash",
+        Phase::Observe => "observe",
+        Phase::Release => "release",
+        Phase::Quiet => "quiet",
+        Phase::EvidenceAgain => "evidence-again",
+        Phase::Revoke => "revoke",
+        Phase::Stop => "stop",
+        Phase::RevokedSession => "revoked-session",
+        Phase::SessionB => "session-b",
+        Phase::Close => "close",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_finding_decides_and_the_others_are_silent() {
+        let mut findings = Findings::default();
+        findings
+            .held(say("fine"), [1])
+            .broken(say("two builds"), [9])
+            .unproven(say("who knows"), [3])
+            .broken(say("no key"), [4, 9]);
+        let answer = findings.answer(Question::Effects, Ending::Whole);
+        assert_eq!(answer.verdict, Verdict::Broken);
+        assert_eq!(answer.because, "two builds; no key");
+        assert_eq!(answer.evidence, [4, 9]);
+    }
+
+    #[test]
+    fn nothing_is_held_without_evidence() {
+        let mut findings = Findings::default();
+        findings.held(say("fine"), []);
+        let answer = findings.answer(Question::Eof, Ending::Whole);
+        assert_eq!(answer.verdict, Verdict::Unproven);
+    }
+
+    #[test]
+    fn nothing_is_held_by_a_trial_that_was_cut_short() {
+        let mut findings = Findings::default();
+        findings.held(say("fine"), [1]);
+        let answer = findings.answer(Question::Eof, Ending::CutShort(Phase::Quiet));
+        assert_eq!(answer.verdict, Verdict::Unproven);
+        assert_eq!(
+            answer.because,
+            "the trial was cut short in its phase quiet, before this was decided"
+        );
+    }
+
+    #[test]
+    fn what_is_proven_broken_stays_broken_in_an_interrupted_trial() {
+        let mut findings = Findings::default();
+        findings.broken(say("two builds"), [1]);
+        let answer = findings.answer(Question::Eof, Ending::Interrupted(Phase::Quiet));
+        assert_eq!(answer.verdict, Verdict::Broken);
+    }
+}

@@ -1,0 +1,498 @@
+//! The journal of one trial, read only and indexed: where phases begin, who was started, what was seen when.
+//!
+//! Order is the order in the journal, never the clock: two events can bear the same time, and only one came first.
+#![forbid(unsafe_code)]
+
+use std::time::Duration;
+
+use crate::journal::{
+    AnswerShape, CallRole, Event, Exit, Line, Moment, Phase, Pid, Process, Row, Seq, Session,
+    SessionFault, Socket,
+};
+use crate::spec::{Crash, Drill, Kill, Signal, Stream};
+
+use super::cast::Cast;
+use super::finding::Ending;
+use super::ledger::Ledger;
+
+/// An event and where it stands.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Seen<'a> {
+    /// The position in the journal: the order of all things.
+    pub(super) place: usize,
+    pub(super) seq: Seq,
+    pub(super) at: u64,
+    pub(super) event: &'a Event,
+}
+
+impl Seen<'_> {
+    /// Nanoseconds from `earlier` to this.
+    pub(super) fn since(&self, earlier: Seen<'_>) -> u64 {
+        self.at.saturating_sub(earlier.at)
+    }
+}
+
+/// A part of the journal: from a place up to, and without, another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Window {
+    pub(super) from: usize,
+    pub(super) to: usize,
+}
+
+impl Window {
+    pub(super) fn contains(self, place: usize) -> bool {
+        (self.from..self.to).contains(&place)
+    }
+}
+
+/// One look at the processes and sockets of the cell.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Look<'a> {
+    pub(super) seen: Seen<'a>,
+    pub(super) moment: Moment,
+    pub(super) session: Session,
+    pub(super) processes: &'a [Process],
+    pub(super) sockets: &'a [Socket],
+}
+
+/// One reading of the ownership log.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Record<'a> {
+    pub(super) seen: Seen<'a>,
+    pub(super) moment: Moment,
+    pub(super) connection: Option<u32>,
+    pub(super) present: bool,
+    pub(super) bytes: u64,
+    pub(super) rows: &'a [Row],
+    pub(super) lines: u64,
+    pub(super) torn: u64,
+    pub(super) unreadable: Option<&'a str>,
+}
+
+impl<'a> Record<'a> {
+    /// The rows of one call, in file order.
+    pub(super) fn rows_of(&self, call: &str) -> Vec<&'a Row> {
+        self.rows
+            .iter()
+            .filter(|row| row.text("call").as_deref() == Some(call))
+            .collect()
+    }
+}
+
+/// The identity of a session, as the harness minted it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Identity<'a> {
+    pub(super) run: &'a str,
+    pub(super) call: &'a str,
+    pub(super) approval: &'a str,
+}
+
+/// What came back for the main call of a session.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reply<'a> {
+    pub(super) seen: Seen<'a>,
+    pub(super) shape: AnswerShape,
+    pub(super) text: &'a str,
+}
+
+/// Why a session did not get to its calls.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Failure<'a> {
+    pub(super) seen: Seen<'a>,
+    pub(super) fault: SessionFault,
+    pub(super) detail: &'a str,
+    pub(super) stderr: &'a str,
+}
+
+/// The journal with the drill that it belongs to.
+#[derive(Debug)]
+pub(super) struct History<'a> {
+    pub(super) drill: &'a Drill,
+    pub(super) crash: &'a Crash,
+    pub(super) ledger: Ledger<'a>,
+    pub(super) cast: Cast<'a>,
+    lines: &'a [Line],
+}
+
+impl<'a> History<'a> {
+    /// None for a journal that does not say which trial it is of.
+    pub(super) fn of(drill: &'a Drill, lines: &'a [Line]) -> Option<Self> {
+        let crash = seen(lines).find_map(|seen| match seen.event {
+            Event::TrialStarted { crash, .. } => Some(crash),
+            _ => None,
+        })?;
+        Some(Self {
+            drill,
+            crash,
+            ledger: Ledger::of(seen(lines)),
+            cast: Cast::of(seen(lines)),
+            lines,
+        })
+    }
+
+    pub(super) fn all(&self) -> impl DoubleEndedIterator<Item = Seen<'a>> + use<'a> {
+        seen(self.lines)
+    }
+
+    pub(super) fn within(&self, window: Window) -> impl Iterator<Item = Seen<'a>> + use<'a> {
+        self.all().filter(move |seen| window.contains(seen.place))
+    }
+
+    pub(super) fn first(&self, mut is: impl FnMut(&Event) -> bool) -> Option<Seen<'a>> {
+        self.all().find(|seen| is(seen.event))
+    }
+
+    pub(super) fn last(&self, mut is: impl FnMut(&Event) -> bool) -> Option<Seen<'a>> {
+        self.all().rev().find(|seen| is(seen.event))
+    }
+
+    pub(super) fn ending(&self) -> Ending {
+        let phase = self
+            .all()
+            .rev()
+            .find_map(|seen| match seen.event {
+                Event::PhaseStarted { phase } => Some(*phase),
+                _ => None,
+            })
+            .unwrap_or(Phase::Prepare);
+        if self.first(|e| matches!(e, Event::Interrupted)).is_some() {
+            Ending::Interrupted(phase)
+        } else if self.is_whole() {
+            Ending::Whole
+        } else {
+            Ending::CutShort(phase)
+        }
+    }
+
+    /// The trial came to its own end, so what is absent did not happen.
+    pub(super) fn is_whole(&self) -> bool {
+        self.first(|e| matches!(e, Event::TrialEnded)).is_some()
+            && self.first(|e| matches!(e, Event::Interrupted)).is_none()
+    }
+
+    // ---- phases ----------------------------------------------------------------------------------------------
+
+    pub(super) fn phase(&self, wanted: Phase) -> Option<Seen<'a>> {
+        self.first(|e| matches!(e, Event::PhaseStarted { phase } if *phase == wanted))
+    }
+
+    pub(super) fn crash_fired(&self) -> Option<Seen<'a>> {
+        self.first(|e| matches!(e, Event::CrashFired { .. }))
+    }
+
+    pub(super) fn client_gone(&self) -> Option<Seen<'a>> {
+        self.first(|e| matches!(e, Event::ClientGone { .. }))
+    }
+
+    pub(super) fn released(&self) -> Option<Seen<'a>> {
+        self.first(|e| matches!(e, Event::RemoteReleased))
+    }
+
+    pub(super) fn revoked(&self) -> Option<Seen<'a>> {
+        self.first(|e| matches!(e, Event::Revoked { .. }))
+    }
+
+    pub(super) fn quiet_ended(&self) -> Option<Seen<'a>> {
+        self.first(|e| matches!(e, Event::QuietEnded { .. }))
+    }
+
+    /// The first signal that the harness sent to a survivor: what comes after it is not of the server's own doing. Signals
+    /// up to the crash (a server is stopped and continued at `call-unread`) are part of the point.
+    pub(super) fn stop(&self) -> Option<Seen<'a>> {
+        let observed = self.phase(Phase::Observe).or_else(|| self.crash_fired())?;
+        self.all()
+            .filter(|seen| seen.place > observed.place)
+            .find(|seen| {
+                matches!(
+                    seen.event,
+                    Event::SignalSent {
+                        signal: Signal::Kill | Signal::Term | Signal::Int | Signal::Hup,
+                        ..
+                    } | Event::PhaseStarted {
+                        phase: Phase::Stop | Phase::RevokedSession | Phase::SessionB | Phase::Close
+                    }
+                )
+            })
+    }
+
+    /// From the arming of the point to the end of session A and of everything that it left.
+    pub(super) fn window_a(&self) -> Window {
+        let armed = self
+            .first(|e| matches!(e, Event::Armed { .. }))
+            .or_else(|| self.phase(Phase::Arm));
+        let from = match (self.crash.at, armed) {
+            // Before any call nothing may arrive at all, wherever the arming stands.
+            (crate::spec::CrashPoint::Startup, _) => 0,
+            (_, Some(armed)) => armed.place,
+            (_, None) => self.lines.len(),
+        };
+        Window {
+            from,
+            to: self.end_a(),
+        }
+    }
+
+    /// Whether nothing more can be added to the window of session A.
+    pub(super) fn window_a_is_over(&self) -> bool {
+        self.quiet_ended().is_some() || self.window_a().to < self.lines.len()
+    }
+
+    fn end_a(&self) -> usize {
+        self.first(|e| {
+            matches!(
+                e,
+                Event::PhaseStarted {
+                    phase: Phase::RevokedSession | Phase::SessionB | Phase::Close
+                } | Event::TrialEnded
+                    | Event::Minted {
+                        session: Session::Revoked | Session::B,
+                        ..
+                    }
+            )
+        })
+        .map_or(self.lines.len(), |seen| seen.place)
+    }
+
+    /// All that belongs to one of the later sessions.
+    pub(super) fn window_of(&self, session: Session) -> Option<Window> {
+        let (own, ends): (Phase, &[Phase]) = match session {
+            Session::A => return Some(self.window_a()),
+            Session::Revoked => (Phase::RevokedSession, &[Phase::SessionB, Phase::Close]),
+            Session::B => (Phase::SessionB, &[Phase::Close]),
+        };
+        let from = self.first(|e| match e {
+            Event::PhaseStarted { phase } => *phase == own,
+            Event::Minted { session: of, .. } => *of == session,
+            _ => false,
+        })?;
+        let to = self
+            .first(|e| match e {
+                Event::PhaseStarted { phase } => ends.contains(phase),
+                Event::Minted { session: of, .. } => *of > session,
+                Event::TrialEnded => true,
+                _ => false,
+            })
+            .map_or(self.lines.len(), |seen| seen.place);
+        Some(Window {
+            from: from.place,
+            to,
+        })
+    }
+
+    // ---- sessions --------------------------------------------------------------------------------------------
+
+    pub(super) fn identity(&self, of: Session) -> Option<Identity<'a>> {
+        self.all().find_map(|seen| match seen.event {
+            Event::Minted {
+                session,
+                run,
+                call,
+                approval,
+            } if *session == of => Some(Identity {
+                run,
+                call,
+                approval,
+            }),
+            _ => None,
+        })
+    }
+
+    pub(super) fn handshaken(&self, of: Session) -> Option<Seen<'a>> {
+        self.first(|e| matches!(e, Event::Handshaken { session, .. } if *session == of))
+    }
+
+    pub(super) fn failure(&self, of: Session) -> Option<Failure<'a>> {
+        self.all().find_map(|seen| match seen.event {
+            Event::SessionFailed {
+                session,
+                fault,
+                detail,
+                stderr_tail,
+            } if *session == of => Some(Failure {
+                seen,
+                fault: *fault,
+                detail,
+                stderr: stderr_tail,
+            }),
+            _ => None,
+        })
+    }
+
+    pub(super) fn issued(&self, of: Session, as_role: CallRole) -> Option<Seen<'a>> {
+        self.first(|e| {
+            matches!(e, Event::CallIssued { session, role, .. } if *session == of && *role == as_role)
+        })
+    }
+
+    /// The answer to the main call of a session.
+    pub(super) fn reply(&self, of: Session) -> Option<Reply<'a>> {
+        self.all().find_map(|seen| match seen.event {
+            Event::CallAnswered {
+                session,
+                role: CallRole::Main,
+                shape,
+                text,
+                ..
+            } if *session == of => Some(Reply {
+                seen,
+                shape: *shape,
+                text,
+            }),
+            _ => None,
+        })
+    }
+
+    pub(super) fn exit(&self, of: Pid) -> Option<(Seen<'a>, Exit)> {
+        self.all().find_map(|seen| match seen.event {
+            Event::ProcessExited { pid, exit, .. } if *pid == of => Some((seen, *exit)),
+            _ => None,
+        })
+    }
+
+    /// The first time that this survivor was sent this signal.
+    pub(super) fn signal(&self, to: Pid, wanted: Signal) -> Option<Seen<'a>> {
+        let stop = self.stop()?.place;
+        self.all().filter(|seen| seen.place >= stop).find(|seen| {
+            matches!(seen.event, Event::SignalSent { pid, signal, .. } if *pid == to && *signal == wanted)
+        })
+    }
+
+    // ---- looks and records -----------------------------------------------------------------------------------
+
+    pub(super) fn looks(&self) -> impl DoubleEndedIterator<Item = Look<'a>> + use<'a> {
+        self.all().filter_map(|seen| match seen.event {
+            Event::Looked {
+                moment,
+                session,
+                processes,
+                sockets,
+            } => Some(Look {
+                seen,
+                moment: *moment,
+                session: *session,
+                processes,
+                sockets,
+            }),
+            _ => None,
+        })
+    }
+
+    pub(super) fn look(&self, moment: Moment) -> Option<Look<'a>> {
+        self.looks().rev().find(|look| look.moment == moment)
+    }
+
+    pub(super) fn records(&self) -> impl DoubleEndedIterator<Item = Record<'a>> + use<'a> {
+        self.all().filter_map(|seen| match seen.event {
+            Event::RecordRead {
+                moment,
+                connection,
+                present,
+                bytes,
+                rows,
+                lines,
+                torn,
+                unreadable,
+            } => Some(Record {
+                seen,
+                moment: *moment,
+                connection: *connection,
+                present: *present,
+                bytes: *bytes,
+                rows,
+                lines: *lines,
+                torn: *torn,
+                unreadable: unreadable.as_deref(),
+            }),
+            _ => None,
+        })
+    }
+
+    pub(super) fn record(&self, moment: Moment) -> Option<Record<'a>> {
+        self.records().rev().find(|record| record.moment == moment)
+    }
+
+    /// The record as session A left it: after the stop, or at the end where the trial is over and nothing came later.
+    pub(super) fn record_left(&self) -> Option<Record<'a>> {
+        self.record(Moment::AfterStop).or_else(|| {
+            self.record(Moment::End)
+                .filter(|_| self.phase(Phase::Stop).is_none() && self.is_whole())
+        })
+    }
+
+    // ---- the end of the session ------------------------------------------------------------------------------
+
+    /// Whether this crash ends the session, so that the server can know it. A stopped client, or one that closes only what
+    /// it reads from, still holds the server's stdin open.
+    pub(super) fn ends_session(&self) -> bool {
+        if self.crash.close.is_empty() {
+            !matches!(self.crash.signal, Signal::Stop | Signal::Cont)
+        } else {
+            self.crash.close.contains(&Stream::Stdin)
+        }
+    }
+
+    /// Whether EOF is what this crash tells the server.
+    pub(super) fn sends_eof(&self) -> bool {
+        self.ends_session() && (self.crash.kill == Kill::Client || !self.crash.close.is_empty())
+    }
+
+    /// Whether this crash ends the server itself, by this signal.
+    pub(super) fn kills_server(&self) -> Option<Signal> {
+        (self.crash.close.is_empty() && self.crash.kill != Kill::Client)
+            .then_some(self.crash.signal)
+    }
+
+    /// EOF in session A's stdin, as long as nobody had been signalled: a holder that we kill lets EOF through too.
+    pub(super) fn eof(&self) -> Option<Seen<'a>> {
+        let stop = self.stop().map_or(usize::MAX, |seen| seen.place);
+        self.first(|e| {
+            matches!(
+                e,
+                Event::EofInPipe {
+                    session: Session::A
+                }
+            )
+        })
+        .filter(|seen| seen.place < stop)
+    }
+
+    /// The moment from which on the server has no session: EOF is in the pipe, or the crash has ended the server.
+    pub(super) fn session_gone(&self) -> Option<Seen<'a>> {
+        if self.kills_server().is_none() {
+            return self.eof();
+        }
+        let crash = self.crash_fired()?;
+        let exit = self
+            .cast
+            .server(Session::A)
+            .and_then(|pid| self.exit(pid))
+            .map(|(seen, _)| seen)
+            .filter(|seen| seen.place > crash.place);
+        // The server may have gone in the same instant; the later of the two is safe.
+        Some(exit.unwrap_or(crash))
+    }
+}
+
+impl History<'_> {
+    /// Whether the remote can make an effect at all.
+    pub(super) fn makes_effects(&self) -> bool {
+        self.drill
+            .remote
+            .as_ref()
+            .is_some_and(|remote| remote.routes.iter().any(|route| route.effect.is_some()))
+    }
+}
+
+/// A limit of the drill, in ns.
+pub(super) fn ns(limit: Duration) -> u64 {
+    u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn seen(lines: &[Line]) -> impl DoubleEndedIterator<Item = Seen<'_>> {
+    lines.iter().enumerate().map(|(place, line)| Seen {
+        place,
+        seq: line.seq,
+        at: line.at,
+        event: &line.event,
+    })
+}

@@ -1,0 +1,107 @@
+//! Did the crash land? A drill whose crash never came, or whose server was dead before it, proves nothing: every question
+//! of it stays open.
+#![forbid(unsafe_code)]
+
+use crate::journal::{Event, Exit, Seq, Session, SessionFault};
+
+use super::history::{Failure, History};
+use super::sentence::{Sentence, say};
+
+/// Why nothing can be answered, and the events that show it. None: the crash landed.
+pub(super) fn why_not(history: &History<'_>) -> Option<(Sentence, Vec<Seq>)> {
+    let crash = history.crash_fired();
+    let before_crash = |place: usize| crash.is_none_or(|crash| place < crash.place);
+    let point = history.crash.at;
+
+    if let Some(failure) = early_failure(history) {
+        let what = match failure.fault {
+            SessionFault::Exited => "the server ended before its handshake was answered",
+            SessionFault::TimedOut => "the server did not answer the handshake in time",
+            SessionFault::Refused => "the handshake with the server failed",
+            SessionFault::Lost => "the server ended, or closed stdout, before the call",
+            SessionFault::NotExecuted | SessionFault::Client => "session A could not be started",
+        };
+        return Some((
+            say(format!("{what}, so there was nothing to crash: ")).quote(failure.detail, "detail"),
+            vec![failure.seen.seq],
+        ));
+    }
+    if let Some(missed) = history.first(|e| matches!(e, Event::PointMissed { .. }))
+        && let Event::PointMissed { instead, .. } = missed.event
+    {
+        return Some((
+            say(format!("the crash point {point} was not reached: ")).quote(instead, "instead"),
+            vec![missed.seq],
+        ));
+    }
+    if let Some(pid) = history.cast.server(Session::A)
+        && let Some((seen, exit)) = history.exit(pid)
+        && before_crash(seen.place)
+        && !is_by_crash(history, exit)
+    {
+        return Some((
+            say("the server ")
+                .then(history.cast.called(pid))
+                .text(format!(" had already ended, with {exit}, before the crash")),
+            vec![seen.seq],
+        ));
+    }
+    if let Some(ended) = history.first(|e| {
+        matches!(
+            e,
+            Event::StdoutEnded {
+                session: Session::A,
+                ..
+            }
+        )
+    }) && before_crash(ended.place)
+        && history.kills_server().is_none()
+    {
+        return Some((
+            say("the server had already closed its stdout before the crash"),
+            vec![ended.seq],
+        ));
+    }
+    if history
+        .first(|e| matches!(e, Event::PointReached { .. }))
+        .is_none()
+    {
+        return Some((
+            say(format!("the crash point {point} was not reached")),
+            Vec::new(),
+        ));
+    }
+    if crash.is_none() {
+        return Some((say("the crash did not happen"), Vec::new()));
+    }
+    None
+}
+
+/// The failure of session A, where it came before the crash.
+pub(super) fn early_failure<'a>(history: &History<'a>) -> Option<Failure<'a>> {
+    let crash = history.crash_fired();
+    history
+        .failure(Session::A)
+        .filter(|failure| crash.is_none_or(|crash| failure.seen.place < crash.place))
+}
+
+/// A server that the crash itself kills may be reaped before the crash is written down.
+fn is_by_crash(history: &History<'_>, exit: Exit) -> bool {
+    match (history.kills_server(), exit) {
+        (Some(signal), Exit::Signal { number, .. }) => number == number_of(signal),
+        _ => false,
+    }
+}
+
+/// The number of a signal on Linux (signal(7)).
+fn number_of(signal: crate::spec::Signal) -> i32 {
+    use crate::spec::Signal;
+    match signal {
+        Signal::Hup => 1,
+        Signal::Int => 2,
+        Signal::Kill => 9,
+        Signal::Term => 15,
+        Signal::Cont => 18,
+        Signal::Stop => 19,
+    }
+}

@@ -1,0 +1,207 @@
+//! What came over the wire and what the remote made of it, joined by request and by connection.
+#![forbid(unsafe_code)]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::journal::{Credential, Event, Seq};
+
+use super::history::{Seen, Window};
+
+/// A request, with what became of it.
+#[derive(Debug, Clone)]
+pub(super) struct Request<'a> {
+    pub(super) seen: Seen<'a>,
+    pub(super) number: u32,
+    pub(super) connection: u32,
+    pub(super) method: &'a str,
+    pub(super) target: &'a str,
+    pub(super) credential: &'a Credential,
+    pub(super) route: Option<&'a str>,
+    /// It goes to a route that makes an effect.
+    pub(super) writes: bool,
+    pub(super) key: Option<&'a str>,
+    pub(super) refused: Option<Seen<'a>>,
+    pub(super) unmatched: bool,
+    /// The whole reply was handed to the kernel.
+    pub(super) replied: Option<Seen<'a>>,
+    /// Not the first request on its connection.
+    pub(super) again: bool,
+}
+
+impl Request<'_> {
+    /// `POST /builds`: the route where one matched, otherwise the path without its query.
+    pub(super) fn name(&self) -> String {
+        self.route.map_or_else(
+            || {
+                let path = self.target.split('?').next().unwrap_or_default();
+                format!("{} {path}", self.method)
+            },
+            str::to_owned,
+        )
+    }
+}
+
+/// An effect that the remote has applied.
+#[derive(Debug, Clone)]
+pub(super) struct Effect<'a> {
+    pub(super) seen: Seen<'a>,
+    pub(super) request: u32,
+    pub(super) id: &'a str,
+    pub(super) of: &'a str,
+    pub(super) key: Option<&'a str>,
+}
+
+/// A connection of the server to the remote.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Connection<'a> {
+    pub(super) sought: Option<Seen<'a>>,
+    pub(super) held: Option<Seen<'a>>,
+    pub(super) released: Option<Seen<'a>>,
+}
+
+impl Connection<'_> {
+    /// Whether it was held pending at this place of the journal.
+    pub(super) fn is_held_at(&self, place: usize) -> bool {
+        self.held.is_some_and(|held| held.place < place)
+            && self.released.is_none_or(|released| released.place > place)
+    }
+}
+
+/// An effect that was answered again instead of being made again.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Repeat<'a> {
+    pub(super) seen: Seen<'a>,
+    pub(super) effect: &'a str,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Ledger<'a> {
+    pub(super) requests: Vec<Request<'a>>,
+    pub(super) effects: Vec<Effect<'a>>,
+    pub(super) repeats: Vec<Repeat<'a>>,
+    pub(super) cancelled: Vec<Repeat<'a>>,
+    pub(super) connections: BTreeMap<u32, Connection<'a>>,
+    /// Requests of the harness itself: its probes, as far as they stand in the ledger.
+    probes: BTreeSet<u32>,
+}
+
+impl<'a> Ledger<'a> {
+    pub(super) fn of(all: impl Iterator<Item = Seen<'a>>) -> Self {
+        let mut ledger = Self::default();
+        let mut revoked = None;
+        for seen in all {
+            if matches!(seen.event, Event::Revoked { .. }) {
+                revoked = Some(seen.place);
+            }
+            ledger.note(seen, revoked);
+        }
+        ledger
+    }
+
+    fn note(&mut self, seen: Seen<'a>, revoked: Option<usize>) {
+        match seen.event {
+            Event::ConnectionSought { connection, .. } => {
+                self.connection(*connection).sought.get_or_insert(seen);
+            }
+            Event::ConnectionHeld { connection } => self.connection(*connection).held = Some(seen),
+            Event::ConnectionReleased { connection } => {
+                self.connection(*connection).released = Some(seen);
+            }
+            Event::RequestReceived {
+                request,
+                connection,
+                method,
+                target,
+                credential,
+                route,
+                effect,
+                key,
+                body_bytes: _,
+            } => {
+                let again = self.requests.iter().any(|r| r.connection == *connection);
+                self.requests.push(Request {
+                    seen,
+                    number: *request,
+                    connection: *connection,
+                    method,
+                    target,
+                    credential,
+                    route: route.as_deref(),
+                    writes: effect.is_some(),
+                    key: key.as_deref(),
+                    refused: None,
+                    unmatched: false,
+                    replied: None,
+                    again,
+                });
+            }
+            Event::RequestRefused { request, .. } => {
+                self.amend(*request, |r| r.refused = Some(seen));
+            }
+            Event::RequestUnmatched { request, .. } => self.amend(*request, |r| r.unmatched = true),
+            Event::ReplySent { request, .. } => self.amend(*request, |r| r.replied = Some(seen)),
+            Event::EffectApplied {
+                request,
+                effect,
+                of,
+                key,
+            } => self.effects.push(Effect {
+                seen,
+                request: *request,
+                id: effect,
+                of,
+                key: key.as_deref(),
+            }),
+            Event::EffectRepeated { effect, .. } => self.repeats.push(Repeat { seen, effect }),
+            Event::EffectCancelled { effect, .. } => self.cancelled.push(Repeat { seen, effect }),
+            Event::Probed { route, .. } => self.note_probe(route, revoked),
+            _ => {}
+        }
+    }
+
+    /// A probe may go over the wire like any other request; it is the harness's and stands for nothing.
+    fn note_probe(&mut self, probed: &str, revoked: Option<usize>) {
+        let found = self.requests.iter().rev().find(|request| {
+            revoked.is_some_and(|place| request.seen.place > place)
+                && request.name() == probed
+                && !self.probes.contains(&request.number)
+        });
+        if let Some(number) = found.map(|request| request.number) {
+            self.probes.insert(number);
+        }
+    }
+
+    fn connection(&mut self, number: u32) -> &mut Connection<'a> {
+        self.connections.entry(number).or_default()
+    }
+
+    fn amend(&mut self, number: u32, change: impl FnOnce(&mut Request<'a>)) {
+        if let Some(request) = self.requests.iter_mut().rev().find(|r| r.number == number) {
+            change(request);
+        }
+    }
+
+    /// The requests that arrived in this window, without the harness's own.
+    pub(super) fn requests_in(&self, window: Window) -> impl Iterator<Item = &Request<'a>> {
+        self.requests
+            .iter()
+            .filter(move |r| window.contains(r.seen.place) && !self.probes.contains(&r.number))
+    }
+
+    /// The effects that were applied in this window.
+    pub(super) fn effects_in(&self, window: Window) -> Vec<&Effect<'a>> {
+        self.effects
+            .iter()
+            .filter(|effect| window.contains(effect.seen.place))
+            .collect()
+    }
+
+    pub(super) fn request(&self, number: u32) -> Option<&Request<'a>> {
+        self.requests.iter().find(|r| r.number == number)
+    }
+}
+
+/// The event numbers of these effects.
+pub(super) fn seqs(effects: &[&Effect<'_>]) -> Vec<Seq> {
+    effects.iter().map(|effect| effect.seen.seq).collect()
+}

@@ -1,0 +1,396 @@
+//! `ownership`: at the moment of dispatch, did a record that another process can read name the run, the process, the
+//! approval and the external operation? And is the outcome recorded, as it was?
+//!
+//! Readable is what is proven here, not durable: whether the row would survive a power failure, no reader can see.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeSet;
+
+use crate::journal::{Event, Moment, Pid, Row, Session};
+use crate::spec::{CrashPoint, Ownership, Signal};
+
+use super::finding::{Findings, unproven};
+use super::history::{History, Identity, Record, Seen};
+use super::ledger::{Effect, Request};
+use super::sentence::{Sentence, counted, say};
+use super::words::{self, Claim};
+
+pub(super) fn judge(history: &History<'_>, log: &Ownership) -> Findings {
+    let Some(owner) = history.identity(Session::A) else {
+        return unproven(say("the journal does not say who owns session A"), []);
+    };
+    let mut findings = Findings::default();
+    let writer = intent(history, log, owner, &mut findings);
+    outcome(history, log, owner, writer, &mut findings);
+    findings
+}
+
+// ---- the intent --------------------------------------------------------------------------------------------------
+
+/// The row that must stand when the request goes out. Returns the process that the row names, if it is one of the tree.
+fn intent(
+    history: &History<'_>,
+    log: &Ownership,
+    owner: Identity<'_>,
+    findings: &mut Findings,
+) -> Option<Pid> {
+    let Some((record, when)) = at_dispatch(history) else {
+        findings.unproven(say("the record was not read at the moment of dispatch"), []);
+        return None;
+    };
+    let evidence = [record.seen.seq];
+    if let Some(reason) = record.unreadable {
+        findings.unproven(say("the record could not be read: ").text(reason), evidence);
+        return None;
+    }
+    if !record.present {
+        findings.broken(say(format!("{when} the record did not exist")), evidence);
+        return None;
+    }
+    let rows = record.rows_of(owner.call);
+    let intents: Vec<&Row> = rows
+        .iter()
+        .copied()
+        .filter(|row| words::claim(row, &log.outcomes) == Some(Claim::Intended))
+        .collect();
+    let checked: Vec<(&Row, Vec<Sentence>)> = intents
+        .iter()
+        .map(|row| (*row, faults(history, log, owner, row)))
+        .collect();
+    let Some((row, faults)) = checked.iter().min_by_key(|(_, faults)| faults.len()) else {
+        let sentence = match rows.last().and_then(|row| row.text("outcome")) {
+            Some(word) => say(format!(
+                "{when} no row of the call said that it was intended: the last one says "
+            ))
+            .word(&word),
+            None if rows.is_empty() => say(format!("{when} no row of the record named the call")),
+            None => say(format!("{when} the row of the call had no outcome word")),
+        };
+        findings.broken(sentence, evidence);
+        return None;
+    };
+    if faults.is_empty() {
+        findings.held(
+            say(format!("{when} the record named {}", what_is_named(log))),
+            evidence,
+        );
+    } else {
+        findings.broken(
+            say(format!("{when} the row of the intent "))
+                .then(Sentence::join(faults.clone(), " and ")),
+            evidence,
+        );
+    }
+    process_of(row).filter(|pid| history.cast.is_in_tree(*pid))
+}
+
+/// The record at the moment of dispatch: read while the connection was pending, or else at the crash point.
+fn at_dispatch<'a>(history: &History<'a>) -> Option<(Record<'a>, &'static str)> {
+    let window = history.window_a();
+    let crash = history.crash_fired().map_or(usize::MAX, |seen| seen.place);
+    let carrier = first_write(history)
+        .map(|request| request.connection)
+        .or_else(|| {
+            let held = history
+                .ledger
+                .connections
+                .iter()
+                .filter(|(_, c)| c.is_held_at(crash));
+            held.map(|(number, _)| *number).next_back()
+        });
+    let pending: Vec<Record<'a>> = history
+        .records()
+        .filter(|record| record.moment == Moment::Dispatch && window.contains(record.seen.place))
+        .collect();
+    // A call may make other requests first; their dispatch needs no intent.
+    let found = pending.iter().rfind(|record| match carrier {
+        Some(_) => record.connection == carrier,
+        None => record.seen.place < crash,
+    });
+    if let Some(record) = found {
+        return Some((*record, "at the moment of dispatch"));
+    }
+    history.record(Moment::Point).map(|record| {
+        (
+            record,
+            "at the crash point (the dispatch itself could not be held)",
+        )
+    })
+}
+
+fn first_write<'h, 'a>(history: &'h History<'a>) -> Option<&'h Request<'a>> {
+    history
+        .ledger
+        .requests_in(history.window_a())
+        .find(|request| request.writes)
+}
+
+/// What is wrong with a row, as predicates of it.
+fn faults(history: &History<'_>, log: &Ownership, owner: Identity<'_>, row: &Row) -> Vec<Sentence> {
+    let named = &log.record;
+    let mut faults = Vec::new();
+    let mut must_be = |what: &str, asked: bool, field: &str, right: &str| {
+        if !asked {
+            return;
+        }
+        match row.text(field).filter(|text| !text.is_empty()) {
+            None => faults.push(say(format!("does not name the {what}"))),
+            Some(text) if text != right => {
+                faults.push(say(format!("names another {what} (")).id(&text).text(")"))
+            }
+            Some(_) => {}
+        }
+    };
+    must_be("run", named.run.is_some(), "run", owner.run);
+    must_be(
+        "approval",
+        named.approval.is_some(),
+        "approval",
+        owner.approval,
+    );
+    if named.process.is_some() {
+        match (row.text("process"), process_of(row)) {
+            (_, Some(pid)) if history.cast.is_in_tree(pid) => {}
+            (Some(text), _) if !text.is_empty() => faults.push(
+                say("names a process that is not of session A (")
+                    .id(&text)
+                    .text(")"),
+            ),
+            _ => faults.push(say("does not name the process")),
+        }
+    }
+    let is_empty = |field: &str| row.text(field).is_none_or(|text| text.trim().is_empty());
+    if named.target.is_some() && is_empty("target") {
+        faults.push(say("does not name the target"));
+    }
+    if named.key.is_some() {
+        let sent: BTreeSet<&str> = history
+            .ledger
+            .requests_in(history.window_a())
+            .filter(|request| request.writes)
+            .filter_map(|request| request.key)
+            .collect();
+        match row.text("key").filter(|key| !key.trim().is_empty()) {
+            None => faults.push(say("does not name the key")),
+            Some(key) if !sent.is_empty() && !sent.contains(key.as_str()) => faults.push(
+                say("names another key (")
+                    .id(&key)
+                    .text(") than the request carried"),
+            ),
+            Some(_) => {}
+        }
+    }
+    faults
+}
+
+fn process_of(row: &Row) -> Option<Pid> {
+    row.text("process")?.trim().parse().ok()
+}
+
+/// `run, process and key of the call`, as the drill asks for them.
+fn what_is_named(log: &Ownership) -> String {
+    let named = &log.record;
+    let fields = [
+        ("run", named.run.is_some()),
+        ("process", named.process.is_some()),
+        ("approval", named.approval.is_some()),
+        ("target", named.target.is_some()),
+        ("key", named.key.is_some()),
+    ];
+    let words: Vec<&str> = std::iter::once("call")
+        .chain(
+            fields
+                .iter()
+                .filter(|(_, asked)| *asked)
+                .map(|(word, _)| *word),
+        )
+        .collect();
+    match words.split_last() {
+        Some((last, [])) => format!("the {last}"),
+        Some((last, rest)) => format!("the {} and {last}", rest.join(", ")),
+        None => String::new(),
+    }
+}
+
+// ---- the outcome -------------------------------------------------------------------------------------------------
+
+/// The row that is due when the server has gone.
+fn outcome(
+    history: &History<'_>,
+    log: &Ownership,
+    owner: Identity<'_>,
+    writer: Option<Pid>,
+    findings: &mut Findings,
+) {
+    let Some(server) = history.cast.server(Session::A) else {
+        return;
+    };
+    let writer = writer.unwrap_or(server);
+    let by_crash = history
+        .kills_server()
+        .is_some_and(|signal| signal == Signal::Kill || signal == Signal::Stop);
+    if by_crash {
+        // The drill itself took the chance to write it; the intent alone is asked.
+        return;
+    }
+    if let Some(killed) = history
+        .signal(writer, Signal::Kill)
+        .filter(|sent| was_alive(history, writer, *sent))
+    {
+        findings.unproven(
+            say("the server had to be ended by SIGKILL, so no outcome was due"),
+            [killed.seq],
+        );
+        return;
+    }
+    let ended = history
+        .exit(writer)
+        .or_else(|| history.exit(server))
+        .map(|(seen, _)| seen);
+    let (Some(ended), Some(record)) = (ended, history.record_left()) else {
+        findings.unproven(say("the record was not read after the server's end"), []);
+        return;
+    };
+    let evidence = [ended.seq, record.seen.seq];
+    if let Some(reason) = record.unreadable {
+        findings.unproven(say("the record could not be read: ").text(reason), evidence);
+        return;
+    }
+    if record.torn > 0 {
+        findings.broken(
+            say(format!(
+                "{} of the record cannot be read as a JSON object",
+                counted(
+                    usize::try_from(record.torn).unwrap_or(usize::MAX),
+                    "line",
+                    "lines"
+                )
+            )),
+            evidence,
+        );
+    }
+    let rows = record.rows_of(owner.call);
+    let Some((row, claim)) = words::outcome(&rows, &log.outcomes) else {
+        findings.broken(
+            say("when the server had ended, no row of the record told the outcome of the call"),
+            evidence,
+        );
+        return;
+    };
+    let truth = Truth::of(history, ended);
+    let word = row.text("outcome").unwrap_or_default();
+    match truth.lie(history, log, row, claim) {
+        Some(lie) => findings.broken(
+            say("the record says ")
+                .word(&word)
+                .text(" of the call, ")
+                .then(lie),
+            evidence.into_iter().chain(truth.evidence()),
+        ),
+        None => findings.held(
+            say("the outcome is recorded as ")
+                .word(&word)
+                .text(", and ")
+                .text(truth.told()),
+            evidence.into_iter().chain(truth.evidence()),
+        ),
+    };
+}
+
+fn was_alive(history: &History<'_>, pid: Pid, at: Seen<'_>) -> bool {
+    history
+        .exit(pid)
+        .is_none_or(|(exited, _)| exited.place > at.place)
+}
+
+/// What became of the call, as far as the server could know it.
+struct Truth<'h, 'a> {
+    effects: Vec<&'h Effect<'a>>,
+    /// Those that still stand: the server may have cancelled what it could not account for.
+    standing: usize,
+    /// The reply to one of them was delivered while the server lived.
+    delivered: Option<Seen<'a>>,
+}
+
+impl<'h, 'a> Truth<'h, 'a> {
+    fn of(history: &'h History<'a>, ended: Seen<'_>) -> Self {
+        let window = history.window_a();
+        let effects = history.ledger.effects_in(window);
+        let repeated = history.within(window).filter_map(|seen| match seen.event {
+            Event::EffectRepeated { request, .. } => Some(*request),
+            _ => None,
+        });
+        let delivered = effects
+            .iter()
+            .map(|effect| effect.request)
+            .chain(repeated)
+            .filter_map(|request| history.ledger.request(request)?.replied)
+            .find(|replied| replied.place < ended.place);
+        let cancelled = |effect: &&Effect<'_>| {
+            let mut cancelled = history.ledger.cancelled.iter();
+            cancelled.any(|c| window.contains(c.seen.place) && c.effect == effect.id)
+        };
+        let standing = effects.iter().filter(|effect| !cancelled(effect)).count();
+        Self {
+            effects,
+            standing,
+            delivered,
+        }
+    }
+
+    fn evidence(&self) -> Vec<u64> {
+        let effects = self.effects.iter().map(|effect| effect.seen.seq);
+        effects.chain(self.delivered.map(|seen| seen.seq)).collect()
+    }
+
+    fn told(&self) -> &'static str {
+        match (self.effects.is_empty(), self.delivered) {
+            (true, _) => "the remote applied nothing",
+            (false, Some(_)) => "the remote's reply had been delivered",
+            (false, None) => "the remote's reply never arrived",
+        }
+    }
+
+    /// Why this claim is not true, if it is not.
+    fn lie(
+        &self,
+        history: &History<'_>,
+        log: &Ownership,
+        row: &Row,
+        claim: Claim,
+    ) -> Option<Sentence> {
+        let point = history.crash.at;
+        let is_named = || {
+            let id = row.text("effect").filter(|id| !id.is_empty());
+            id.map(|id| self.effects.iter().any(|effect| effect.id == id))
+        };
+        match claim {
+            Claim::Success if self.effects.is_empty() => {
+                Some(say("but the remote applied nothing"))
+            }
+            // Half of a reply may have told the id; a row that names it is true.
+            Claim::Success
+                if self.delivered.is_none()
+                    && !(point == CrashPoint::TornReply && is_named() == Some(true)) =>
+            {
+                Some(say(
+                    "but the remote's reply never arrived: nobody could know",
+                ))
+            }
+            Claim::Success if log.record.effect.is_some() => match is_named() {
+                None => Some(say("without the remote's id of the effect")),
+                Some(false) => Some(say("and names another effect than the remote made")),
+                Some(true) => None,
+            },
+            Claim::Success => None,
+            Claim::Failed | Claim::Refused if self.standing > 0 => Some(say(format!(
+                "but the remote applied {}",
+                counted(self.standing, "effect", "effects")
+            ))),
+            Claim::Unknown if point == CrashPoint::AfterResult && self.delivered.is_some() => {
+                Some(say("but the server had given the result to its client"))
+            }
+            Claim::Failed | Claim::Refused | Claim::Unknown | Claim::Intended => None,
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! `protocol`: is every byte on stdout JSON-RPC, and is every request read before EOF answered or accounted for?
+//!
+//! The first is asked of every session. The second is asked where the client could still read: of a client that closed its
+//! stdin and reads on, at `after-result`, and of the sessions that are not crashed.
+#![forbid(unsafe_code)]
+
+use crate::journal::{
+    AnswerShape, CallRole, Event, LineShape, Moment, Seq, Session, SessionFault, Way,
+};
+use crate::spec::{CrashPoint, Signal, Stream};
+
+use super::finding::Findings;
+use super::history::{History, Seen};
+use super::landed;
+use super::sentence::{counted, say};
+use super::words;
+
+const SESSIONS: [Session; 3] = [Session::A, Session::Revoked, Session::B];
+
+pub(super) fn judge(history: &History<'_>) -> Findings {
+    let mut findings = Findings::default();
+    let mut lines = 0;
+    let mut evidence: Vec<Seq> = Vec::new();
+    for session in SESSIONS {
+        noise(history, session, &mut findings);
+        torn(history, session, &mut findings);
+        let (n, last) = lines_of(history, session);
+        lines += n;
+        evidence.extend(last.map(|seen| seen.seq));
+    }
+    lost_in_a(history, &mut findings);
+    for session in [Session::Revoked, Session::B] {
+        lost_in(history, session, &mut findings);
+    }
+    if findings.is_clean() {
+        let told = if lines == 0 {
+            say("nothing came on stdout")
+        } else {
+            say("all lines on stdout were JSON-RPC")
+        };
+        if lines == 0 {
+            evidence.extend(history.look(Moment::End).map(|look| look.seen.seq));
+        }
+        findings.held(told.text(accounted(history)), evidence);
+    }
+    findings
+}
+
+/// What can be said where the crash did not land: noise is noise, and a server that cannot open a session is no server.
+pub(super) fn judge_unlanded(history: &History<'_>) -> Findings {
+    let mut findings = Findings::default();
+    for session in SESSIONS {
+        noise(history, session, &mut findings);
+    }
+    if let Some(failure) = landed::early_failure(history)
+        && matches!(
+            failure.fault,
+            SessionFault::Exited | SessionFault::TimedOut | SessionFault::Refused
+        )
+    {
+        let what = match failure.fault {
+            SessionFault::Exited => "the server ended before it answered the handshake",
+            SessionFault::TimedOut => "the server did not answer the handshake in time",
+            _ => "the server's handshake was not MCP",
+        };
+        let detail = say(" (").quote(failure.detail, "detail").text(")");
+        let stderr = if failure.stderr.trim().is_empty() {
+            say(" and wrote nothing to stderr")
+        } else {
+            say("; its stderr ended with ").quote(failure.stderr, "stderr")
+        };
+        findings.broken(say(what).then(detail).then(stderr), [failure.seen.seq]);
+    }
+    findings
+}
+
+fn lines_of<'a>(history: &History<'a>, of: Session) -> (usize, Option<Seen<'a>>) {
+    let lines: Vec<Seen<'a>> = history
+        .all()
+        .filter(|seen| {
+            matches!(
+                seen.event,
+                Event::LinePassed { session, way: Way::FromServer, .. } if *session == of
+            )
+        })
+        .collect();
+    (lines.len(), lines.last().copied())
+}
+
+fn noise(history: &History<'_>, of: Session, findings: &mut Findings) {
+    let noise: Vec<(Seen<'_>, Option<&String>)> = history
+        .all()
+        .filter_map(|seen| match seen.event {
+            Event::LinePassed {
+                session,
+                way: Way::FromServer,
+                shape: LineShape::Noise,
+                excerpt,
+                ..
+            } if *session == of => Some((seen, excerpt.as_ref())),
+            _ => None,
+        })
+        .collect();
+    if let Some((_, excerpt)) = noise.first() {
+        let what = if noise.len() == 1 {
+            "1 line that is not JSON-RPC"
+        } else {
+            "lines that are not JSON-RPC"
+        };
+        findings.broken(
+            say(format!("{of} had {what} on stdout: "))
+                .quote(excerpt.map_or("", String::as_str), "line"),
+            noise.iter().map(|(seen, _)| seen.seq),
+        );
+    }
+}
+
+/// A last line without its end, although nobody had asked the server to end.
+fn torn(history: &History<'_>, of: Session, findings: &mut Findings) {
+    let Some((ended, torn)) = history.all().find_map(|seen| match seen.event {
+        Event::StdoutEnded { session, torn } if *session == of && *torn > 0 => Some((seen, *torn)),
+        _ => None,
+    }) else {
+        return;
+    };
+    let asked_to_end = history
+        .all()
+        .take(ended.place)
+        .any(|seen| match seen.event {
+            Event::ClientClosed { session, stream } => *session == of && stream == "stdin",
+            Event::SessionEnded { session } | Event::EofInPipe { session } => *session == of,
+            Event::CrashFired { .. } => of == Session::A && history.kills_server().is_some(),
+            Event::SignalSent { pid, .. } => history.cast.server(of) == Some(*pid),
+            _ => false,
+        });
+    if !asked_to_end {
+        findings.broken(
+            say(format!(
+                "{of} ended its stdout in the middle of a line, after "
+            ))
+            .text(counted(
+                usize::try_from(torn).unwrap_or(usize::MAX),
+                "byte of it",
+                "bytes of it",
+            )),
+            [ended.seq],
+        );
+    }
+}
+
+// ---- answers -----------------------------------------------------------------------------------------------------
+
+/// Whether session A's client could still read after the crash.
+fn reads_on(history: &History<'_>) -> bool {
+    let close = &history.crash.close;
+    !close.is_empty() && !close.contains(&Stream::Stdout)
+}
+
+fn accounted(history: &History<'_>) -> &'static str {
+    if reads_on(history) || history.crash.at == CrashPoint::AfterResult {
+        ", and every request was answered or accounted for"
+    } else {
+        ""
+    }
+}
+
+fn lost_in_a(history: &History<'_>, findings: &mut Findings) {
+    let until = if history.crash.at == CrashPoint::AfterResult {
+        history.crash_fired()
+    } else if reads_on(history) {
+        history.eof()
+    } else {
+        None
+    };
+    let Some(until) = until else { return };
+    let Some(server) = history.cast.server(Session::A) else {
+        return;
+    };
+    let at_result = history.crash.at == CrashPoint::AfterResult;
+    let exit = history.exit(server);
+    let by_itself =
+        exit.filter(|(exited, _)| history.stop().is_none_or(|stop| exited.place < stop.place));
+    if !at_result && by_itself.is_none() {
+        // It still runs, or we ended it: nothing is lost by its own doing. That it stays is asked by `eof`.
+        return;
+    }
+    for (asked, id, method) in requests(history, until) {
+        if is_answered(history, id) || is_accounted_for(history, id) {
+            continue;
+        }
+        let end = match by_itself {
+            Some((_, exit)) => format!(", and the server exited with {exit}"),
+            None => String::new(),
+        };
+        findings.broken(
+            say("a request that was written before EOF (")
+                .text(method)
+                .text(format!(") was never answered{end}")),
+            [asked.seq]
+                .into_iter()
+                .chain(by_itself.map(|(exited, _)| exited.seq)),
+        );
+    }
+}
+
+/// The requests of the session proper: a probe of the handshake need not be answered by an old server.
+fn requests<'a>(
+    history: &History<'a>,
+    until: Seen<'_>,
+) -> impl Iterator<Item = (Seen<'a>, &'a str, &'a str)> {
+    let from = history
+        .handshaken(Session::A)
+        .map_or(usize::MAX, |seen| seen.place);
+    history
+        .all()
+        .filter(move |seen| seen.place > from)
+        .take_while(move |seen| seen.place < until.place)
+        .filter_map(|seen| match seen.event {
+            Event::LinePassed {
+                session: Session::A,
+                way: Way::ToServer,
+                shape: LineShape::Request,
+                id: Some(id),
+                method,
+                ..
+            } => Some((seen, id.as_str(), method.as_deref().unwrap_or("request"))),
+            _ => None,
+        })
+}
+
+fn is_answered(history: &History<'_>, wanted: &str) -> bool {
+    history
+        .first(|e| {
+            matches!(
+                e,
+                Event::LinePassed {
+                    session: Session::A,
+                    way: Way::FromServer,
+                    shape: LineShape::Response,
+                    id: Some(id),
+                    ..
+                } if id == wanted
+            )
+        })
+        .is_some()
+}
+
+/// The main call is accounted for by an outcome in the record as well.
+fn is_accounted_for(history: &History<'_>, wanted: &str) -> bool {
+    let is_main = history
+        .first(|e| {
+            matches!(
+                e,
+                Event::CallIssued { session: Session::A, role: CallRole::Main, rpc_id, .. }
+                    if rpc_id == wanted
+            )
+        })
+        .is_some();
+    let (true, Some(log), Some(owner)) = (
+        is_main,
+        words::log(history.drill),
+        history.identity(Session::A),
+    ) else {
+        return false;
+    };
+    history
+        .records()
+        .any(|record| words::outcome(&record.rows_of(owner.call), &log.outcomes).is_some())
+}
+
+/// A later session's call that got nothing because its server ended by itself.
+fn lost_in(history: &History<'_>, of: Session, findings: &mut Findings) {
+    let Some(reply) = history.reply(of) else {
+        return;
+    };
+    let Some(server) = history.cast.server(of) else {
+        return;
+    };
+    if reply.shape != AnswerShape::Nothing {
+        return;
+    }
+    let before = |seen: &Seen<'_>| seen.place < reply.seen.place;
+    let signalled = [Signal::Term, Signal::Kill]
+        .into_iter()
+        .filter_map(|signal| history.signal(server, signal))
+        .any(|sent| before(&sent));
+    let closed = history
+        .first(|e| matches!(e, Event::StdoutEnded { session, .. } if *session == of))
+        .filter(before);
+    let exited = history.exit(server).filter(|(seen, _)| before(seen));
+    if signalled || (closed.is_none() && exited.is_none()) {
+        return;
+    }
+    let how = match exited {
+        Some((_, exit)) => say(format!("exited with {exit}")),
+        None => say("closed its stdout"),
+    };
+    findings.broken(
+        say(format!("the server of {of} "))
+            .then(how)
+            .text(" while its call was not answered"),
+        closed
+            .map(|seen| seen.seq)
+            .into_iter()
+            .chain(exited.map(|(seen, _)| seen.seq))
+            .chain([reply.seen.seq]),
+    );
+}

@@ -1,0 +1,281 @@
+//! `quiet`: after the session was gone, did the server start any new external operation, spin, or ignore SIGTERM?
+//!
+//! What was on its way when the session ended is not new. A connection that was held pending and completes afterwards is:
+//! its request had not left the server when EOF was there to be seen.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeSet;
+
+use crate::journal::{Event, Moment, Pid, Seq};
+use crate::spec::{AllowedHelper, Asked, CrashPoint, Quiet, Signal};
+
+use super::finding::Findings;
+use super::history::{History, Seen, ns};
+use super::ledger::Request;
+use super::sentence::{Sentence, counted, say};
+
+/// A window shorter than this says nothing about the CPU: the scheduler's share is too coarse.
+const SHORTEST_WINDOW: u64 = 200_000_000;
+
+pub(super) fn judge(history: &History<'_>, expected: &Quiet) -> Findings {
+    let mut findings = Findings::default();
+    operations(history, &mut findings);
+    spinning(history, &mut findings);
+    deaf(history, &mut findings);
+    if findings.is_clean() {
+        hold(history, expected, &mut findings);
+    }
+    findings
+}
+
+/// New requests, and new connections that never got to one.
+fn operations(history: &History<'_>, findings: &mut Findings) {
+    let Some(gone) = history.session_gone() else {
+        if history.ends_session() {
+            findings.unproven(
+                say("nothing shows when the session was gone for the server, so nothing can be told to be late"),
+                [],
+            );
+        }
+        return;
+    };
+    let mut window = history.window_a();
+    window.from = window.from.max(gone.place);
+    let mut late: Vec<&Request<'_>> = Vec::new();
+    let mut held = false;
+    let mut allowance = Allowance::of(history);
+    for request in history.ledger.requests_in(window) {
+        let connection = history
+            .ledger
+            .connections
+            .get(&request.connection)
+            .copied()
+            .unwrap_or_default();
+        let was_held = connection.is_held_at(gone.place);
+        let is_new = was_held
+            || request.again
+            || connection
+                .sought
+                .is_none_or(|sought| sought.place > gone.place);
+        if is_new && !allowance.covers(request) {
+            held |= was_held;
+            late.push(request);
+        }
+    }
+    if let Some(first) = late.first() {
+        let names: BTreeSet<String> = late.iter().map(|request| request.name()).collect();
+        let names: Vec<String> = names.into_iter().take(3).collect();
+        let what = if late.len() == 1 {
+            " request"
+        } else {
+            " requests"
+        };
+        let mut told = Sentence::default()
+            .several(late.len())
+            .text(format!("{what} arrived after the session was gone ("))
+            .text(names.join(", "))
+            .text("), the first ")
+            .time(first.seen.since(gone))
+            .text(" after it");
+        if held {
+            told =
+                told.text(", on a connection that was pending when the client died: a late write");
+        }
+        findings.broken(
+            told,
+            std::iter::once(gone.seq).chain(late.iter().map(|r| r.seen.seq)),
+        );
+        return;
+    }
+    let attempts: Vec<Seen<'_>> = history
+        .ledger
+        .connections
+        .iter()
+        .filter(|(number, _)| {
+            !history
+                .ledger
+                .requests
+                .iter()
+                .any(|r| r.connection == **number)
+        })
+        .filter_map(|(_, connection)| connection.sought)
+        .filter(|sought| sought.place > gone.place && window.contains(sought.place))
+        .skip(allowance.connections())
+        .collect();
+    if let Some(first) = attempts.first() {
+        let what = counted(
+            attempts.len(),
+            "connection to the remote was",
+            "connections to the remote were",
+        );
+        findings.broken(
+            Sentence::default()
+                .varies(
+                    what.clone(),
+                    if attempts.len() == 1 {
+                        what.as_str()
+                    } else {
+                        "several connections to the remote were"
+                    },
+                )
+                .text(" begun after the session was gone, the first ")
+                .time(first.since(gone))
+                .text(" after it"),
+            std::iter::once(gone.seq).chain(attempts.iter().map(|seen| seen.seq)),
+        );
+    }
+}
+
+/// What the call itself may still do where the client died before its dispatch: each of its requests once.
+struct Allowance {
+    applies: bool,
+    used: BTreeSet<String>,
+}
+
+impl Allowance {
+    fn of(history: &History<'_>) -> Self {
+        Self {
+            applies: matches!(
+                history.crash.at,
+                CrashPoint::CallUnread | CrashPoint::CallWritten
+            ),
+            used: BTreeSet::new(),
+        }
+    }
+
+    fn covers(&mut self, request: &Request<'_>) -> bool {
+        self.applies && self.used.insert(request.name())
+    }
+
+    /// Connections that may stay without a request: one, where none of the call's requests came.
+    fn connections(&self) -> usize {
+        usize::from(self.applies && self.used.is_empty())
+    }
+}
+
+/// Time wanting to run, not CPU share: on a loaded machine a spinner gets little.
+fn spinning(history: &History<'_>, findings: &mut Findings) {
+    let Some(ended) = history.quiet_ended() else {
+        findings.unproven(say("the quiet period was not watched to its end"), []);
+        return;
+    };
+    let Event::QuietEnded {
+        empty,
+        window,
+        wanted,
+    } = ended.event
+    else {
+        return;
+    };
+    if *empty {
+        return;
+    }
+    let watched: Vec<(Pid, u64)> = wanted
+        .iter()
+        .map(|(pid, wanted)| (*pid, *wanted))
+        .filter(|(pid, _)| is_answerable(history, *pid))
+        .collect();
+    if *window < SHORTEST_WINDOW {
+        if !watched.is_empty() {
+            findings.unproven(
+                say("a quiet period of ")
+                    .time(*window)
+                    .text(" is too short to tell spinning from working"),
+                [ended.seq],
+            );
+        }
+        return;
+    }
+    let spinners = watched.iter().filter(|(_, wanted)| *wanted > window / 2);
+    for (pid, wanted) in spinners {
+        findings.broken(
+            history
+                .cast
+                .called(*pid)
+                .text(" was spinning: it wanted the CPU for ")
+                .time(*wanted)
+                .text(" of a quiet period of ")
+                .time(*window),
+            [ended.seq],
+        );
+    }
+}
+
+/// Who was sent SIGTERM and had to be sent SIGKILL.
+fn deaf(history: &History<'_>, findings: &mut Findings) {
+    let Some(stop) = history.stop() else { return };
+    let window = history.window_a();
+    let mut named = BTreeSet::new();
+    for killed in history
+        .within(window)
+        .filter(|seen| seen.place >= stop.place)
+    {
+        let Event::SignalSent {
+            pid,
+            signal: Signal::Kill,
+            ..
+        } = killed.event
+        else {
+            continue;
+        };
+        let Some(asked) = history.signal(*pid, Signal::Term) else {
+            continue;
+        };
+        let ended_first = history
+            .exit(*pid)
+            .is_some_and(|(exited, _)| exited.place < killed.place);
+        if asked.place < killed.place
+            && !ended_first
+            && is_answerable(history, *pid)
+            && named.insert(*pid)
+        {
+            findings.broken(
+                history
+                    .cast
+                    .called(*pid)
+                    .text(" ignored SIGTERM and had to be killed ")
+                    .time(killed.since(asked))
+                    .text(" later"),
+                [asked.seq, killed.seq],
+            );
+        }
+    }
+}
+
+/// Neither ours nor declared durable by the drill.
+fn is_answerable(history: &History<'_>, pid: Pid) -> bool {
+    let allowed: &[AllowedHelper] = match &history.drill.expect.helpers {
+        Asked::Ask(helpers) => &helpers.allow,
+        Asked::Skip { .. } => &[],
+    };
+    !history.cast.is_ours(pid) && !history.cast.is_allowed(allowed, pid)
+}
+
+fn hold(history: &History<'_>, expected: &Quiet, findings: &mut Findings) {
+    let Some(ended) = history.quiet_ended() else {
+        return;
+    };
+    let gone = history.session_gone();
+    let evidence: Vec<Seq> = gone
+        .map(|seen| seen.seq)
+        .into_iter()
+        .chain(history.look(Moment::End).map(|look| look.seen.seq))
+        .chain([ended.seq])
+        .collect();
+    let empty = matches!(ended.event, Event::QuietEnded { empty: true, .. });
+    let sentence = match gone {
+        None => say(
+            "the crash sent no EOF, so only CPU and SIGTERM were asked: nothing was spinning or ignored SIGTERM",
+        ),
+        Some(gone) if empty => say("nothing was left ")
+            .time(ended.since(gone))
+            .text(" after the session was gone, and no new request had arrived"),
+        Some(_) if ns(expected.window.0) == 0 => {
+            say("no new request arrived after the session was gone")
+        }
+        Some(_) => say("in a quiet period of ")
+            .limit(expected.window.0)
+            .text(" no new request arrived, nothing was spinning and nothing ignored SIGTERM"),
+    };
+    findings.held(sentence, evidence);
+}

@@ -1,0 +1,200 @@
+//! `resources`: zombies, sockets in CLOSE_WAIT, and whatever else keeps the next session from being as good as the first.
+//!
+//! One look shows what may be gone a moment later; only what two looks 100 ms apart both show is left behind.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeSet;
+
+use crate::journal::{Moment, Process, Seq, Session, SessionFault, Socket};
+
+use super::finding::Findings;
+use super::history::{History, Look};
+use super::sentence::{counted, say};
+
+pub(super) fn judge(history: &History<'_>) -> Findings {
+    let mut findings = Findings::default();
+    let mut evidence: Vec<Seq> = Vec::new();
+    let moments = [
+        (Moment::Point, Moment::PointAgain, "at the crash"),
+        (Moment::End, Moment::EndAgain, "at the end"),
+    ];
+    for (first, again, when) in moments {
+        let Some(look) = history.look(first) else {
+            findings.unproven(say(format!("nobody looked at the processes {when}")), []);
+            continue;
+        };
+        evidence.push(look.seen.seq);
+        zombies(history, &look, history.look(again), when, &mut findings);
+        half_closed(history, &look, history.look(again), when, &mut findings);
+    }
+    if history.drill.recover.is_some() {
+        evidence.extend(next_session(history, &mut findings));
+    }
+    if findings.is_clean() {
+        let next = match history.handshaken(Session::B) {
+            Some(_) => ", and session B started as session A did",
+            None => "",
+        };
+        findings.held(
+            say(format!(
+                "no zombie and no half-closed socket was left at the crash or at the end{next}"
+            )),
+            evidence,
+        );
+    }
+    findings
+}
+
+fn zombies(
+    history: &History<'_>,
+    look: &Look<'_>,
+    again: Option<Look<'_>>,
+    when: &str,
+    findings: &mut Findings,
+) {
+    let seen = zombies_in(history, look);
+    if seen.is_empty() {
+        return;
+    }
+    let Some(again) = again else {
+        findings.unproven(
+            say(format!(
+                "a zombie was seen once {when}, and nobody looked again"
+            )),
+            [look.seen.seq],
+        );
+        return;
+    };
+    let still: BTreeSet<(i32, u64)> = zombies_in(history, &again)
+        .into_iter()
+        .map(|process| (process.pid, process.started))
+        .collect();
+    let left: Vec<&&Process> = seen
+        .iter()
+        .filter(|process| still.contains(&(process.pid, process.started)))
+        .collect();
+    if left.is_empty() {
+        return;
+    }
+    findings.broken(
+        say(format!(
+            "{} left {when}: ",
+            counted(left.len(), "zombie was", "zombies were")
+        ))
+        .then(
+            history
+                .cast
+                .all_called(left.iter().map(|process| process.pid)),
+        )
+        .text(", never waited for by ")
+        .then(
+            history.cast.all_called(
+                left.iter()
+                    .map(|process| process.ppid)
+                    .collect::<BTreeSet<_>>(),
+            ),
+        ),
+        [look.seen.seq, again.seen.seq],
+    );
+}
+
+/// The zombies that somebody of the server's tree should have waited for. An orphan's are the init's, and a parent that the
+/// drill has stopped cannot wait.
+fn zombies_in<'l>(history: &History<'_>, look: &Look<'l>) -> Vec<&'l Process> {
+    let tree: Vec<&'l Process> = history.cast.of_server(look).collect();
+    let waits = |pid: i32| {
+        tree.iter()
+            .any(|parent| parent.pid == pid && !is_stopped(parent))
+    };
+    tree.iter()
+        .copied()
+        .filter(|process| process.is_zombie() && waits(process.ppid))
+        .collect()
+}
+
+fn is_stopped(process: &Process) -> bool {
+    matches!(process.state, 'T' | 't')
+}
+
+/// The remote has closed its end of these, and nobody of the server's tree has closed the other.
+fn half_closed(
+    history: &History<'_>,
+    look: &Look<'_>,
+    again: Option<Look<'_>>,
+    when: &str,
+    findings: &mut Findings,
+) {
+    let stopped = |look: &Look<'_>| history.cast.of_server(look).any(is_stopped);
+    let seen: Vec<&Socket> = close_wait(look).collect();
+    if seen.is_empty() || stopped(look) {
+        return;
+    }
+    let Some(again) = again else {
+        findings.unproven(
+            say(format!(
+                "a socket in CLOSE_WAIT was seen once {when}, and nobody looked again"
+            )),
+            [look.seen.seq],
+        );
+        return;
+    };
+    let left = seen
+        .iter()
+        .filter(|socket| close_wait(&again).any(|still| still == **socket))
+        .count();
+    if left > 0 && !stopped(&again) {
+        findings.broken(
+            say(format!(
+                "{} to the remote stayed in CLOSE_WAIT {when}",
+                counted(left, "socket", "sockets")
+            )),
+            [look.seen.seq, again.seen.seq],
+        );
+    }
+}
+
+fn close_wait<'l>(look: &Look<'l>) -> impl Iterator<Item = &'l Socket> + use<'l> {
+    look.sockets
+        .iter()
+        .filter(|socket| socket.state == "CLOSE_WAIT")
+}
+
+/// Session B's server must start as session A's did.
+fn next_session(history: &History<'_>, findings: &mut Findings) -> Option<Seq> {
+    if let Some(failure) = history.failure(Session::B) {
+        let first_was_better = history.handshaken(Session::A).is_some();
+        let what = match failure.fault {
+            SessionFault::Exited => "ended before it answered the handshake",
+            SessionFault::TimedOut => "did not answer the handshake in time",
+            SessionFault::Refused if first_was_better => "refused the handshake",
+            SessionFault::Lost if first_was_better => "ended, or closed stdout, before the call",
+            _ => {
+                findings.unproven(
+                    say("session B did not get to its call: ").quote(failure.detail, "detail"),
+                    [failure.seen.seq],
+                );
+                return None;
+            }
+        };
+        let stderr = if failure.stderr.trim().is_empty() {
+            say(", and wrote nothing to stderr")
+        } else {
+            say("; its stderr ended with ").quote(failure.stderr, "stderr")
+        };
+        findings.broken(
+            say(format!(
+                "session B is not as good as session A: its server {what} ("
+            ))
+            .quote(failure.detail, "detail")
+            .text(")")
+            .then(stderr),
+            [failure.seen.seq],
+        );
+        return None;
+    }
+    let handshaken = history.handshaken(Session::B);
+    if handshaken.is_none() {
+        findings.unproven(say("nothing shows that session B started"), []);
+    }
+    handshaken.map(|seen| seen.seq)
+}

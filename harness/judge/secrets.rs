@@ -1,0 +1,229 @@
+//! `secrets`: did a credential that the drill minted appear in argv, in a log, or in a process that should not hold it?
+//!
+//! Only the processes from the started one down to the one that holds the session's pipes may have it in their environment.
+//! Ours are never judged: the client passes it on.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeSet;
+
+use crate::journal::{Event, Pid, PipeEnd, Place, Process, Seq, Session, Way};
+
+use super::cast::chain;
+use super::finding::Findings;
+use super::history::{History, Look};
+use super::sentence::say;
+
+/// A process, and not another one that got its pid later.
+type Who = (Pid, u64);
+
+pub(super) fn judge(history: &History<'_>) -> Findings {
+    let mut findings = Findings::default();
+    let mut looks: Vec<Seq> = Vec::new();
+    let mut named = BTreeSet::new();
+    for session in [Session::A, Session::Revoked, Session::B] {
+        let of_session: Vec<Look<'_>> = history
+            .looks()
+            .filter(|look| look.session == session)
+            .collect();
+        let path = path_of(history, session, &of_session);
+        for look in &of_session {
+            looks.push(look.seen.seq);
+            for process in history.cast.of_server(look).filter(|p| !p.is_zombie()) {
+                let who = (process.pid, process.started);
+                in_process(
+                    history,
+                    look,
+                    process,
+                    path.contains(&who),
+                    &mut |key, add| {
+                        if named.insert((who, key)) {
+                            add(&mut findings);
+                        }
+                    },
+                );
+            }
+        }
+    }
+    in_texts(history, &mut findings);
+    searched(history, &mut findings);
+    if findings.is_clean() {
+        let sought = history
+            .all()
+            .filter(|seen| matches!(seen.event, Event::SecretsSought { .. }))
+            .map(|seen| seen.seq);
+        let told = if history.drill.authority.is_some() {
+            say(
+                "no credential was seen in arguments, in output, in a log, or in a process off the way to the server",
+            )
+        } else {
+            say("the drill minted no credential, and none was seen")
+        };
+        let evidence: Vec<Seq> = looks.into_iter().chain(sought).collect();
+        findings.held(told, evidence);
+    }
+    findings
+}
+
+/// What one look shows of one process. `report` is called with a key for each kind of finding, so that a process is named
+/// once however often it was seen.
+fn in_process(
+    history: &History<'_>,
+    look: &Look<'_>,
+    process: &Process,
+    may_hold: bool,
+    report: &mut dyn FnMut(&'static str, &dyn Fn(&mut Findings)),
+) {
+    let called = || history.cast.called(process.pid);
+    if !process.secrets_in_argv.is_empty() {
+        report("argv", &|findings| {
+            findings.broken(
+                say(process.secrets_in_argv.join(", "))
+                    .text(" stood in the arguments of ")
+                    .then(called()),
+                [look.seen.seq],
+            );
+        });
+    }
+    if !process.secrets_in_environ.is_empty() && !may_hold {
+        report("environ", &|findings| {
+            findings.broken(
+                say(process.secrets_in_environ.join(", "))
+                    .text(" stood in the environment of ")
+                    .then(called())
+                    .text(", which does not serve the session"),
+                [look.seen.seq],
+            );
+        });
+    }
+    if !process.readable {
+        report("unreadable", &|findings| {
+            findings.unproven(
+                say("the environment of ")
+                    .then(called())
+                    .text(" could not be read"),
+                [look.seen.seq],
+            );
+        });
+    }
+}
+
+/// The processes that may hold the credential, over all looks of a session: a wrapper can have gone, and its server have got
+/// another parent, when the next look comes.
+fn path_of(history: &History<'_>, session: Session, looks: &[Look<'_>]) -> BTreeSet<Who> {
+    let Some(server) = history.cast.server(session) else {
+        return BTreeSet::new();
+    };
+    let with_output: Vec<(&Look<'_>, u64)> = looks
+        .iter()
+        .map(|look| (look, output_before(history, session, look)))
+        .collect();
+    // Before the first byte nothing tells a server from a helper that inherited its pipes. Such a look only counts where
+    // there is no better one.
+    let telling: Vec<_> = with_output.iter().filter(|(_, bytes)| *bytes > 0).collect();
+    let used: Vec<_> = if telling.is_empty() {
+        with_output.iter().collect()
+    } else {
+        telling
+    };
+    let mut path = BTreeSet::new();
+    for (look, bytes) in used {
+        path.extend(path_in(look, server, *bytes));
+    }
+    // The started process is the one that the client gave the credential to.
+    path.extend(
+        looks
+            .iter()
+            .flat_map(|look| look.processes)
+            .filter(|process| process.pid == server)
+            .map(|process| (process.pid, process.started)),
+    );
+    path
+}
+
+/// From the started process down to the deepest one that holds the session's pipes and has written what came out of them.
+fn path_in(look: &Look<'_>, server: Pid, bytes: u64) -> Vec<Who> {
+    let way_down = |process: &Process| -> Option<Vec<Who>> {
+        let mut way = vec![(process.pid, process.started)];
+        if process.pid == server {
+            return Some(way);
+        }
+        for above in chain(look, process) {
+            way.push((above.pid, above.started));
+            if above.pid == server {
+                return Some(way);
+            }
+        }
+        None
+    };
+    look.processes
+        .iter()
+        .filter(|process| !process.is_zombie())
+        .filter(|process| {
+            process.holds.contains(&PipeEnd::StdinRead)
+                && process.holds.contains(&PipeEnd::StdoutWrite)
+                && process.written.is_none_or(|written| written >= bytes)
+        })
+        .filter_map(way_down)
+        .max_by_key(Vec::len)
+        .unwrap_or_default()
+}
+
+fn output_before(history: &History<'_>, of: Session, look: &Look<'_>) -> u64 {
+    history
+        .all()
+        .take(look.seen.place)
+        .filter_map(|seen| match seen.event {
+            Event::LinePassed {
+                session,
+                way: Way::FromServer,
+                bytes,
+                ..
+            } if *session == of => Some(*bytes),
+            _ => None,
+        })
+        .fold(0, u64::saturating_add)
+}
+
+fn in_texts(history: &History<'_>, findings: &mut Findings) {
+    for seen in history.all() {
+        if let Event::SecretSeen {
+            session,
+            secret,
+            place,
+            detail,
+        } = seen.event
+        {
+            let place = match place {
+                Place::Stderr => "stderr",
+                Place::Stdout => "stdout",
+                Place::Log => "a log",
+            };
+            findings.broken(
+                say(format!("{secret} stood in {place} of {session}: ")).quote(detail, "detail"),
+                [seen.seq],
+            );
+        }
+    }
+}
+
+/// Where there is a credential, the output of every session whose server started must have been searched.
+fn searched(history: &History<'_>, findings: &mut Findings) {
+    if history.drill.authority.is_none() {
+        return;
+    }
+    for of in [Session::A, Session::Revoked, Session::B] {
+        let Some(started) = history.cast.server_started(of) else {
+            continue;
+        };
+        let sought =
+            history.first(|e| matches!(e, Event::SecretsSought { session, .. } if *session == of));
+        if sought.is_none() {
+            findings.unproven(
+                say(format!(
+                    "the output of {of} was not searched for the credential"
+                )),
+                [started],
+            );
+        }
+    }
+}
