@@ -3,6 +3,7 @@
 //!
 //! One thread, one loop over two descriptors: the socket to the harness and a signalfd for SIGCHLD. It decides nothing.
 
+use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::net::UnixStream;
@@ -20,7 +21,7 @@ use nix::unistd::Pid as NixPid;
 use super::message::{Order, Plan, Report, Wanted, receive, send};
 use super::room::{self, Room};
 use super::{proc, sys};
-use crate::journal::{CellKind, Exit, Pid, Secret};
+use crate::journal::{CellKind, Exit, Moment, Pid, Secret, Socket};
 
 /// The process `cargo-drill __cell`; its stdin is the socket to the harness.
 pub(crate) fn main() -> ExitCode {
@@ -226,11 +227,7 @@ impl Init {
                         moment,
                         session,
                         processes: seen.processes,
-                        sockets: if seen.sockets_held {
-                            proc::sockets(self.port)
-                        } else {
-                            Vec::new()
-                        },
+                        sockets: self.sockets(moment, &seen.sockets),
                     },
                     Err(error) => Report::Failed {
                         ticket,
@@ -283,12 +280,27 @@ impl Init {
             Order::Connecting { ticket } => {
                 let ports = proc::sockets(self.port)
                     .into_iter()
-                    .filter(|socket| socket.state == "SYN_SENT")
-                    .map(|socket| socket.local_port)
+                    .filter(|(_, socket)| socket.state == "SYN_SENT")
+                    .map(|(_, socket)| socket.local_port)
                     .collect();
                 self.report(&Report::Connecting { ticket, ports })
             }
         }
+    }
+
+    /// The sockets to the remote that the processes seen hold, at the moments at which a half-closed one matters.
+    fn sockets(&self, moment: Moment, held: &HashSet<u64>) -> Vec<Socket> {
+        let matters = matches!(
+            moment,
+            Moment::Point | Moment::PointAgain | Moment::End | Moment::EndAgain
+        );
+        if !matters || held.is_empty() {
+            return Vec::new();
+        }
+        proc::sockets(self.port)
+            .into_iter()
+            .filter_map(|(inode, socket)| held.contains(&inode).then_some(socket))
+            .collect()
     }
 
     /// Reaps every child that has ended and reports it. Its name is read first, while it is a zombie.

@@ -15,8 +15,8 @@ const TRIES: usize = 5;
 /// What a look saw.
 pub(super) struct Seen {
     pub processes: Vec<Process>,
-    /// Some process holds a socket that is not one of the session's pipes.
-    pub sockets_held: bool,
+    /// The inodes of sockets that some process holds and that are none of the session's pipes.
+    pub sockets: HashSet<u64>,
 }
 
 /// Every process below `root`: its whole pid namespace where `root` is 1, its descendants otherwise.
@@ -34,13 +34,14 @@ pub(super) fn look(root: Pid, pipes: &[Pipe], secrets: &[Secret]) -> io::Result<
         }
         before = after;
     }
-    let sockets_held = processes.iter().any(|(_, sockets)| *sockets);
+    let sockets = processes
+        .iter()
+        .flat_map(|(_, sockets)| sockets)
+        .copied()
+        .collect();
     let mut processes: Vec<Process> = processes.into_iter().map(|(process, _)| process).collect();
     processes.sort_by_key(|process| process.pid);
-    Ok(Seen {
-        processes,
-        sockets_held,
-    })
+    Ok(Seen { processes, sockets })
 }
 
 /// Who lives below `root`. Zombies have ended.
@@ -145,8 +146,8 @@ impl Stat {
     }
 }
 
-/// A process, and whether it holds sockets of its own. `None` when it has gone meanwhile.
-fn process(pid: Pid, pipes: &[Pipe], secrets: &[Secret]) -> Option<(Process, bool)> {
+/// A process, and the inodes of its own sockets. `None` when it has gone meanwhile.
+fn process(pid: Pid, pipes: &[Pipe], secrets: &[Secret]) -> Option<(Process, Vec<u64>)> {
     let folder = Path::new("/proc").join(pid.to_string());
     let stat = Stat::read(&folder)?;
     let cmdline = fs::read(folder.join("cmdline")).unwrap_or_default();
@@ -197,14 +198,14 @@ struct Held {
     ends: Vec<PipeEnd>,
     /// Absent where they could not be read.
     descriptors: Option<u64>,
-    /// A socket that is none of the session's pipes.
-    sockets: bool,
+    /// The inodes of sockets that are none of the session's pipes.
+    sockets: Vec<u64>,
 }
 
 fn held(folder: &Path, pipes: &[Pipe]) -> io::Result<Held> {
     let mut ends = HashSet::new();
     let mut count = 0;
-    let mut sockets = false;
+    let mut sockets = Vec::new();
     for entry in fs::read_dir(folder.join("fd"))? {
         let Ok(entry) = entry else { continue };
         count += 1;
@@ -220,7 +221,8 @@ fn held(folder: &Path, pipes: &[Pipe]) -> io::Result<Held> {
             .map(|pipe| pipe.end)
             .collect();
         match of_this.as_slice() {
-            [] => sockets |= link.as_os_str().as_bytes().starts_with(b"socket:"),
+            [] if link.as_os_str().as_bytes().starts_with(b"socket:") => sockets.push(inode),
+            [] => {}
             // One end, one inode: a socketpair.
             [end] => {
                 ends.insert(*end);
@@ -295,10 +297,10 @@ fn wanted(folder: &Path) -> u64 {
         .sum()
 }
 
-/// The sockets of the cell's network whose peer is `port` on the loopback.
+/// The sockets of the cell's network whose peer is `port` on the loopback, by their inodes.
 ///
 /// Slow: the kernel walks the hash table of the whole machine for it, ten milliseconds on a large one.
-pub(super) fn sockets(port: u16) -> Vec<Socket> {
+pub(super) fn sockets(port: u16) -> Vec<(u64, Socket)> {
     let mut sockets = Vec::new();
     for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
         let text = fs::read_to_string(table).unwrap_or_default();
@@ -307,8 +309,8 @@ pub(super) fn sockets(port: u16) -> Vec<Socket> {
     sockets
 }
 
-/// `sl local_address rem_address st …`, addresses in hex.
-fn socket(line: &str, port: u16) -> Option<Socket> {
+/// `sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode …`, addresses in hex.
+fn socket(line: &str, port: u16) -> Option<(u64, Socket)> {
     let mut fields = line.split_ascii_whitespace().skip(1);
     let local_port = port_of(fields.next()?)?;
     let remote_port = port_of(fields.next()?)?;
@@ -326,11 +328,13 @@ fn socket(line: &str, port: u16) -> Option<Socket> {
         "0B" => "CLOSING",
         other => other,
     };
-    (remote_port == port).then(|| Socket {
+    let inode = fields.nth(5)?.parse().ok()?;
+    let socket = Socket {
         local_port,
         remote_port,
         state: state.to_owned(),
-    })
+    };
+    (remote_port == port).then_some((inode, socket))
 }
 
 fn port_of(address: &str) -> Option<u16> {
@@ -343,8 +347,9 @@ mod tests {
 
     #[test]
     fn a_socket_line_gives_ports_and_state() {
-        let line = "   0: 0100007F:9C40 0100007F:1CF3 08 00000000:00000000 00:00000000 00000000     0        0 1 1";
-        let seen = socket(line, 7411).unwrap();
+        let line = "   0: 0100007F:9C40 0100007F:1CF3 08 00000000:00000000 00:00000000 00000000     0        0 1234 1";
+        let (inode, seen) = socket(line, 7411).unwrap();
+        assert_eq!(inode, 1234);
         assert_eq!(
             (seen.local_port, seen.state.as_str()),
             (40000, "CLOSE_WAIT")

@@ -439,6 +439,15 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         excerpt: Option<String>,
     },
+    /// The client was asked to make a call. All that comes of the call comes after this; `call-issued`, which travels
+    /// through the client, may stand behind the first of it.
+    CallAsked {
+        session: Session,
+        role: CallRole,
+        tool: String,
+        /// The correlation that it carries.
+        call: String,
+    },
     /// A tool call was written to the server, whole.
     CallIssued {
         session: Session,

@@ -317,6 +317,12 @@ impl LiveSession {
             call_id,
             traceparent,
         } = issue;
+        self.journal.append(Event::CallAsked {
+            session: self.session,
+            role,
+            tool: tool.clone(),
+            call: call_id.clone(),
+        });
         lock(&self.shared)
             .asked
             .push_back((role, tool.clone(), call_id.clone()));

@@ -52,8 +52,8 @@ pub(super) async fn revoke_and_stop(
         stage
             .look(Moment::AfterStop, None, Session::A, live)
             .await?;
-        stage.read_record(Moment::AfterStop);
     }
+    stage.read_record(Moment::AfterStop);
     sweep(stage).await
 }
 
