@@ -5,7 +5,9 @@ use std::{fs, io::Read, thread, time::Duration};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::room::{Room, Server, TOKEN, end_it, eventually, is_alive, socketpair};
+use crate::room::{
+    Room, Server, TOKEN, argv, end_it, environ, eventually, is_alive, socketpair, until_executed,
+};
 
 #[test]
 fn a_call_is_answered_with_the_build_and_recorded() {
@@ -457,15 +459,13 @@ fn the_token_stays_in_the_server() {
     let [helper] = server.helpers()[..] else {
         panic!("one helper")
     };
-    assert_eq!(
-        fs::read_to_string(format!("/proc/{helper}/environ")).unwrap(),
-        ""
-    );
+    until_executed(helper);
+    assert_eq!(environ(helper), "");
     server.call("call-1");
     room.request().reply(401, &json!({}));
     let answer = server.result().to_string();
     let mut stderr = String::new();
-    let argv = fs::read_to_string(format!("/proc/{}/cmdline", server.pid())).unwrap();
+    let argv = argv(server.pid());
     server.close_stdin();
     server.exits_cleanly();
     server
