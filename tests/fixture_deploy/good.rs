@@ -1,11 +1,13 @@
 //! The model server does everything right.
 
-use std::{fs, io::Read, time::Duration};
+use std::{fs, io::Read, thread, time::Duration};
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::room::{Room, Server, TOKEN, eventually, is_alive, socketpair};
+use crate::room::{
+    Room, Server, TOKEN, argv, end_it, environ, eventually, is_alive, socketpair, until_executed,
+};
 
 #[test]
 fn a_call_is_answered_with_the_build_and_recorded() {
@@ -370,10 +372,15 @@ fn another_build_under_the_same_call_id_is_turned_down() {
     let room = Room::new();
     let mut server = room.server();
     server.call_ref("call-1", "v1");
-    room.request().accept();
+    room.request().cut();
     server.result();
     server.call_ref("call-1", "v2");
     assert_eq!(server.result()["isError"], true);
+    // The first one is still what the call id stands for, and still unknown.
+    server.call_ref("call-1", "v1");
+    room.request()
+        .reply(200, &json!({ "builds": [{ "id": "b-1" }] }));
+    assert_eq!(server.result()["structuredContent"]["id"], "b-1");
     server.close_stdin();
     server.exits_cleanly();
     room.nothing_arrived();
@@ -452,17 +459,13 @@ fn the_token_stays_in_the_server() {
     let [helper] = server.helpers()[..] else {
         panic!("one helper")
     };
-    // Until it has exec'd, a new process shows its parent's environment.
-    eventually("an empty environment", || {
-        fs::read(format!("/proc/{helper}/environ"))
-            .unwrap()
-            .is_empty()
-    });
+    until_executed(helper);
+    assert_eq!(environ(helper), "");
     server.call("call-1");
     room.request().reply(401, &json!({}));
     let answer = server.result().to_string();
     let mut stderr = String::new();
-    let argv = fs::read_to_string(format!("/proc/{}/cmdline", server.pid())).unwrap();
+    let argv = argv(server.pid());
     server.close_stdin();
     server.exits_cleanly();
     server
@@ -486,4 +489,106 @@ fn a_log_that_cannot_be_written_stops_the_start() {
     let (status, took) = Server::started(command).exit();
     assert_eq!(status.code(), Some(1));
     assert!(took < Duration::from_secs(3), "{took:?}");
+}
+
+#[test]
+fn refuses_replay_leaves_an_unknown_outcome_to_an_operator() {
+    let room = Room::new();
+    let key = lose_the_reply(&room, false);
+    let mut command = room.command(None);
+    command.args(["--manner", "refuses-replay"]);
+    let mut server = Server::started(command);
+    server.call("call-1");
+    let result = server.result();
+    assert_eq!(result["isError"], true);
+    assert!(
+        result["content"][0]["text"]
+            .as_str()
+            .unwrap()
+            .contains(&key)
+    );
+    // What was never tried is tried.
+    server.call("call-2");
+    room.request().accept();
+    assert_eq!(server.result()["isError"], false);
+    server.close_stdin();
+    server.exits_cleanly();
+    room.nothing_arrived();
+}
+
+#[test]
+fn a_durable_helper_stays() {
+    let room = Room::new();
+    let mut command = room.command(None);
+    command.args(["--manner", "durable-helper"]);
+    let mut server = Server::started(command);
+    server.ask("server/discover", json!({}));
+    let helpers = server.helpers();
+    server.close_stdin();
+    server.exits_cleanly();
+    let left: Vec<u32> = helpers.into_iter().filter(|h| is_alive(*h)).collect();
+    assert_eq!(left.len(), 1);
+    end_it(left[0]);
+}
+
+#[test]
+fn loud_stderr_and_large_frames_are_all_there() {
+    let room = Room::new();
+    let mut command = room.command(None);
+    command.args(["--manner", "loud-stderr"]);
+    let mut loud = Server::started(command);
+    let mut stderr = loud.child.stderr.take().unwrap();
+    let drained = thread::spawn(move || {
+        let mut text = String::new();
+        stderr.read_to_string(&mut text).map(|_| text.len())
+    });
+    loud.ask("server/discover", json!({}));
+    loud.close_stdin();
+    loud.exits_cleanly();
+    assert!(drained.join().unwrap().unwrap() > 1024 * 1024);
+
+    let mut command = room.command(None);
+    command.args(["--manner", "large-frames"]);
+    let mut large = Server::started(command);
+    large.call("call-1");
+    room.request().accept();
+    let result = large.result();
+    let text = result["content"][0]["text"].as_str().unwrap();
+    assert!(text.len() > 300_000 && text.ends_with('\u{2028}'));
+}
+
+#[test]
+fn a_stderr_that_is_closed_from_the_start_does_no_harm() {
+    let room = Room::new();
+    let mut command = room.command(Some("token-in-log"));
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    command.stderr(writer);
+    let mut server = Server::started(command);
+    server.ask("server/discover", json!({}));
+    server.abandon();
+    server.exits_cleanly();
+}
+
+#[test]
+fn two_servers_side_by_side_do_not_disturb_each_other() {
+    let room = Room::new();
+    let (mut one, mut two) = (room.server(), room.server());
+    one.call("call-1");
+    let first = room.request();
+    two.call("call-2");
+    let second = room.request();
+    one.abandon();
+    one.exits_cleanly();
+    second.accept();
+    assert_eq!(two.result()["isError"], false);
+    two.close_stdin();
+    two.exits_cleanly();
+    let of = |call: &str| -> Vec<Value> {
+        let rows = room.rows().into_iter().filter(|row| row["call_id"] == call);
+        rows.map(|row| row["outcome"].clone()).collect()
+    };
+    assert_eq!(of("call-1"), ["intended", "unknown"]);
+    assert_eq!(of("call-2"), ["intended", "success"]);
+    drop(first);
 }

@@ -420,6 +420,20 @@ pub fn pid(raw: u32) -> Pid {
     Pid::from_raw(raw.try_into().unwrap())
 }
 
+pub fn argv(process: u32) -> String {
+    fs::read_to_string(format!("/proc/{process}/cmdline")).unwrap()
+}
+
+pub fn environ(process: u32) -> String {
+    fs::read_to_string(format!("/proc/{process}/environ")).unwrap()
+}
+
+/// Waits until a new process shows its own arguments. The parent goes on as soon as `execve` can no longer fail, and
+/// that is before the kernel has filled in arguments and environment: both read as empty for a moment.
+pub fn until_executed(process: u32) {
+    eventually("arguments", || !argv(process).is_empty());
+}
+
 /// Ends what a server has left behind.
 pub fn end_it(left: u32) {
     kill(pid(left), Signal::SIGTERM).unwrap();
