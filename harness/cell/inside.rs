@@ -27,6 +27,15 @@ use crate::journal::{CellKind, Exit, Moment, Pid, Secret, Socket};
 pub(crate) fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
+        // The harness has gone while we had something to report.
+        Err(error)
+            if matches!(
+                error.raw_os_error(),
+                Some(nix::libc::EPIPE | nix::libc::ECONNRESET)
+            ) =>
+        {
+            ExitCode::SUCCESS
+        }
         Err(error) => {
             eprintln!("cargo-drill: the cell failed: {error}");
             ExitCode::FAILURE

@@ -51,7 +51,7 @@ pub(super) fn census(root: Pid) -> io::Result<Vec<Present>> {
         .filter_map(|pid| {
             let folder = Path::new("/proc").join(pid.to_string());
             let stat = Stat::read(&folder)?;
-            if matches!(stat.state, 'Z' | 'X') {
+            if stat.is_ending() {
                 return None;
             }
             let cmdline = fs::read(folder.join("cmdline")).unwrap_or_default();
@@ -124,9 +124,16 @@ struct Stat {
     sid: Pid,
     threads: u64,
     started: u64,
+    flags: u64,
 }
 
 impl Stat {
+    /// A zombie, or on its way to become one (`PF_EXITING` of the kernel's `sched.h`): it runs no more of its program.
+    fn is_ending(&self) -> bool {
+        const PF_EXITING: u64 = 4;
+        matches!(self.state, 'Z' | 'X') || self.flags & PF_EXITING != 0
+    }
+
     fn read(folder: &Path) -> Option<Self> {
         let bytes = fs::read(folder.join("stat")).ok()?;
         let text = String::from_utf8_lossy(&bytes);
@@ -142,6 +149,7 @@ impl Stat {
             sid: fields.get(3)?.parse().ok()?,
             threads: number(20)?,
             started: number(22)?,
+            flags: number(9)?,
         })
     }
 }
@@ -153,15 +161,25 @@ fn process(pid: Pid, pipes: &[Pipe], secrets: &[Secret]) -> Option<(Process, Vec
     let cmdline = fs::read(folder.join("cmdline")).unwrap_or_default();
     let environ = fs::read(folder.join("environ"));
     let held = held(&folder, pipes);
-    let zombie = matches!(stat.state, 'Z' | 'X');
-    let readable = zombie || (held.is_ok() && environ.is_ok());
+    let readable = (held.is_ok() && environ.is_ok()) || {
+        // What could not be read may have ended while we read it.
+        let now = Stat::read(&folder)?;
+        if now.started != stat.started {
+            return None;
+        }
+        now.is_ending()
+    };
     let held = held.unwrap_or_default();
     let process = Process {
         pid,
         ppid: stat.ppid,
         pgid: stat.pgid,
         sid: stat.sid,
-        state: stat.state,
+        state: if stat.is_ending() && stat.state != 'Z' {
+            'X'
+        } else {
+            stat.state
+        },
         comm: stat.comm,
         argv: argv(&cmdline),
         started: stat.started,

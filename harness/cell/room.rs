@@ -131,18 +131,20 @@ fn cover(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A SYN that is sent again through the packet socket comes from 127.0.0.1 without being local to the kernel; it drops
-/// such a packet unless `route_localnet` is set.
+/// A SYN that is sent again through the packet socket comes from a device, with an address of this machine. The kernel
+/// takes it for 127.0.0.1 only with `route_localnet`, and from an address of its own only with `accept_local` (ip-sysctl).
 fn allow_reinjection() -> io::Result<()> {
     for interface in ["all", "lo"] {
-        fs::write(
-            format!("/proc/sys/net/ipv4/conf/{interface}/route_localnet"),
-            "1",
-        )?;
-        fs::write(
-            format!("/proc/sys/net/ipv4/conf/{interface}/rp_filter"),
-            "0",
-        )?;
+        for (switch, value) in [
+            ("route_localnet", "1"),
+            ("accept_local", "1"),
+            ("rp_filter", "0"),
+        ] {
+            fs::write(
+                format!("/proc/sys/net/ipv4/conf/{interface}/{switch}"),
+                value,
+            )?;
+        }
     }
     Ok(())
 }

@@ -62,8 +62,8 @@ pub(super) fn loopback_up() -> io::Result<i32> {
     Ok(unsafe { request.ifr_ifru.ifru_ifindex })
 }
 
-/// A packet socket on `interface` that receives the first packet of each TCP connection attempt (SYN without ACK) over
-/// IPv4 and nothing else.
+/// A packet socket on `interface` that receives the first packet of each TCP connection attempt over IPv4 (SYN without
+/// ACK), resets, and nothing else.
 pub(super) fn syn_socket(interface: i32) -> io::Result<OwnedFd> {
     let protocol = (libc::ETH_P_ALL as u16).to_be();
     // SAFETY: the call takes three integers and returns a new descriptor or -1.
@@ -85,16 +85,17 @@ pub(super) fn syn_socket(interface: i32) -> io::Result<OwnedFd> {
         jf,
         k,
     };
-    // Ethernet type IPv4; protocol TCP; not a later fragment; flags SYN and not ACK.
+    // Ethernet type IPv4; protocol TCP; not a later fragment; flags RST, or SYN and not ACK.
     let mut program = [
         instruction(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, 0, 0, 12),
-        instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 9, 0x0800),
+        instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 10, 0x0800),
         instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, 23),
-        instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 7, 6),
+        instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 8, 6),
         instruction(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, 0, 0, 20),
-        instruction(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, 5, 0, 0x1fff),
+        instruction(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, 6, 0, 0x1fff),
         instruction(libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH, 0, 0, 14),
         instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_IND, 0, 0, 27),
+        instruction(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, 2, 0, 0x04),
         instruction(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, 0x12),
         instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, 0x02),
         instruction(libc::BPF_RET | libc::BPF_K, 0, 0, 0xffff),

@@ -167,7 +167,11 @@ impl Show {
     fn trial(&self, result: &TrialResult) {
         let mut out = anstream::stdout().lock();
         let _ = match self.format {
-            Format::Pretty => writeln!(out, "{}", pretty_line(result, &self.style)),
+            // Why it did not hold stands below the table.
+            Format::Pretty => {
+                let line = pretty_line(result, &self.style);
+                writeln!(out, "{}", line.lines().next().unwrap_or_default())
+            }
             Format::Terse => write!(out, "{}", terse_mark(result, &self.style)),
             Format::Json => json_line(result)
                 .map_err(io::Error::from)
