@@ -37,6 +37,7 @@ mod ledger;
 mod lookout;
 mod packet;
 mod paste;
+mod queue;
 mod reply;
 mod request;
 mod responder;
