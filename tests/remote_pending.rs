@@ -280,8 +280,10 @@ async fn a_server_that_gave_up_while_it_was_held_keeps_nobody_waiting() {
         .arm(Hold::Connection { nth: 1 }, None)
         .await
         .unwrap();
+    let reached = bench.journal.now();
     let socket = bench.reach();
-    bench.until(held(1)).await;
+    let seen = bench.until(held(1)).await;
+    println!("connect to held {} us", (seen - reached) / 1000);
     drop(socket);
     bench.remote.release().await;
     let took = join(bench.ask()).await;

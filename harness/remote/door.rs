@@ -151,10 +151,7 @@ impl Keeper {
                     }
                     Some(Command::Arm { hold, at_dispatch, done }) => {
                         self.front.gate.arm(hold);
-                        let nth = match hold {
-                            Hold::Connection { nth } => Some(nth),
-                            Hold::Nothing | Hold::Request | Hold::Reply => None,
-                        };
+                        let nth = hold.nth();
                         if nth.is_none() && at_dispatch.is_none() {
                             let _ = done.send(Ok(()));
                             continue;
@@ -209,10 +206,7 @@ impl Keeper {
                     }
                     Some(Command::Arm { hold, at_dispatch, done }) => {
                         self.front.gate.arm(hold);
-                        watching.nth = match hold {
-                            Hold::Connection { nth } => Some(nth),
-                            Hold::Nothing | Hold::Request | Hold::Reply => None,
-                        };
+                        watching.nth = hold.nth();
                         watching.at_dispatch = at_dispatch;
                         watching.attempts = 0;
                         let _ = done.send(Ok(()));

@@ -104,6 +104,18 @@ pub enum Hold {
     Request,
     /// Replies to effects that were applied.
     Reply,
+    /// The second half of replies to effects that were applied: the first has been handed to the kernel.
+    HalfReply,
+}
+
+impl Hold {
+    /// The first connection that is held.
+    fn nth(self) -> Option<u32> {
+        match self {
+            Self::Connection { nth } => Some(nth),
+            Self::Nothing | Self::Request | Self::Reply | Self::HalfReply => None,
+        }
+    }
 }
 
 /// Why the remote could not be started or armed.
