@@ -159,6 +159,9 @@ impl Front {
             Ok(answer) => answer,
             Err(because) => {
                 let message = format!("the remote itself failed: {because}");
+                self.journal.append(Event::TrialFailed {
+                    because: message.clone(),
+                });
                 from_reply(number, Reply::error(502, "remote_failed", &message))
             }
         };
