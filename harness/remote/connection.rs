@@ -6,8 +6,8 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -25,6 +25,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::journal::{Event, Journal};
 
 use super::front::{Answer, Arrived, Front, MOST_BODY};
+use super::gate::Pace;
 
 /// How long the peer's kernel may take to refuse bytes for a socket that is closed. Over loopback it takes
 /// microseconds; the limit is reached only by a peer that has closed its sending side and reads on.
@@ -40,6 +41,7 @@ pub(super) async fn serve(front: Arc<Front>, stream: TcpStream, connection: u32)
     let wire = Wire {
         stream: Arc::clone(&stream),
         traffic: Arc::clone(&traffic),
+        waiting: None,
     };
     let (pass, mut arrived) = mpsc::channel::<(Arrived, oneshot::Sender<Answer>)>(1);
     let service = service_fn(move |request: hyper::Request<Incoming>| {
@@ -63,6 +65,11 @@ pub(super) async fn serve(front: Arc<Front>, stream: TcpStream, connection: u32)
         let (arrived, back) = arrived.recv().await?;
         let answer = front.answer(connection, arrived).await;
         let (request, status) = (answer.request, answer.status);
+        if answer.pace == Pace::Halved {
+            let front = Arc::clone(&front);
+            let other_half = async move { front.gate.before_other_half(request, status).await };
+            traffic.halve(Box::pin(other_half));
+        }
         // Where nobody waits any more the reply is lost, which shows below.
         let taken = back.send(answer).is_ok();
         Some((request, status, taken))
@@ -153,7 +160,7 @@ fn response(answer: Answer) -> hyper::Response<Full<Bytes>> {
 }
 
 /// What went over a connection.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Traffic {
     read: AtomicU64,
     /// The first byte that was read.
@@ -162,9 +169,25 @@ struct Traffic {
     half_closed: AtomicBool,
     /// The kernel took no more bytes.
     refused: AtomicBool,
+    /// What the second half of the reply waits for.
+    other_half: Mutex<Option<Until>>,
 }
 
+/// Ready when the rest of a reply may follow.
+type Until = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 impl Traffic {
+    /// The reply that comes next is written in two halves.
+    fn halve(&self, until: Until) {
+        *self.lock_other_half() = Some(until);
+    }
+
+    fn lock_other_half(&self) -> MutexGuard<'_, Option<Until>> {
+        self.other_half
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Whether the reply, all of it written, went to a peer that was still there.
     ///
     /// A peer that had closed its sending side is most likely gone, and may also be one that reads on (`shutdown(2)`
@@ -186,6 +209,8 @@ impl Traffic {
 struct Wire {
     stream: Arc<TcpStream>,
     traffic: Arc<Traffic>,
+    /// Half of the reply is written.
+    waiting: Option<Until>,
 }
 
 impl AsyncRead for Wire {
@@ -215,19 +240,30 @@ impl AsyncRead for Wire {
 }
 
 impl AsyncWrite for Wire {
+    /// hyper hands over a reply of common size, head and body, at once: half of that is half of the reply.
     fn poll_write(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        if let Some(until) = &mut self.waiting {
+            ready!(until.as_mut().poll(cx));
+            self.waiting = None;
+        }
         loop {
             ready!(self.stream.poll_write_ready(cx))?;
             self.traffic
                 .half_closed
                 .store(has_half_closed(&self.stream), Ordering::Relaxed);
-            match self.stream.try_write(bytes) {
+            let halved = self.traffic.lock_other_half().is_some() && bytes.len() > 1;
+            let now = if halved { bytes.len() / 2 } else { bytes.len() };
+            match self.stream.try_write(&bytes[..now]) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 written => {
+                    if halved {
+                        let until = self.traffic.lock_other_half().take();
+                        self.waiting = until;
+                    }
                     if written.is_err() {
                         self.traffic.refused.store(true, Ordering::Relaxed);
                     }

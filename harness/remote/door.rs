@@ -3,9 +3,8 @@
 //! ```text
 //!   open      accept ──> serve
 //!
-//!   watched   the filler stands in the queue, nobody else gets in
-//!             attempt seen ──> sought ──> at_dispatch ──┬──> let through: filler out, SYN again, accept,
-//!                                                       │      new filler, serve
+//!   watched   the queue is full, nobody gets in
+//!             attempt seen ──> sought ──> at_dispatch ──┬──> let through: its SYN again, accept, serve
 //!                                                       └──> held, with all that come later, until the release
 //! ```
 //!
@@ -13,31 +12,28 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::net::{SocketAddr, TcpListener as StdTcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nix::sys::socket::{Backlog, listen};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::Instant;
 
 use crate::journal::{Event, Journal};
 
 use super::connection::serve;
 use super::front::Front;
-use super::lookout::{Attempt, Filler, Lookout, OwnPorts, Sockets, blocking};
+use super::lookout::{Attempt, Lookout};
+use super::queue::{Filler, OwnPorts, Passed, Queue, Taken, blocking};
 use super::{AtDispatch, Hold, Inlet};
 
 /// A connection that is let through arrives at once, or at the kernel's next repetition of its SYN (1 s, 3 s, 7 s after
 /// the first).
 const LET_THROUGH_WITHIN: Duration = Duration::from_secs(10);
 
-/// Between a connecting socket's end and its place in the queue, if it got one, there is no more than a wake-up.
-const QUEUED_WITHIN: Duration = Duration::from_millis(20);
-
-/// How often the filler is placed again where others are quicker.
-const PLACINGS: usize = 100;
+/// A repeated SYN is answered in microseconds. One that found no room is sent again after this.
+const AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 /// Out of descriptors or memory: the next accept would fail at once as well.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(10);
@@ -63,17 +59,10 @@ pub(super) struct Door {
 
 impl Door {
     pub fn open(inlet: Inlet, front: Arc<Front>, journal: Journal) -> io::Result<Self> {
-        inlet.listener.set_nonblocking(true)?;
-        let direct = inlet.listener.try_clone()?;
-        let listener = TcpListener::from_std(inlet.listener)?;
         let own = OwnPorts::default();
         let keeper = Keeper {
-            listener,
-            direct,
-            port: inlet.port,
-            sockets: inlet.sockets,
+            queue: Queue::new(inlet.listener, inlet.port, inlet.sockets, own.clone())?,
             lookout: Lookout::new(inlet.packets, inlet.connecting, inlet.port, own.clone())?,
-            own: own.clone(),
             front,
             journal,
             connections: 0,
@@ -81,7 +70,6 @@ impl Door {
             slipped: HashSet::new(),
             serving: JoinSet::new(),
         };
-        keeper.set_backlog(Backlog::MAXCONN)?;
         let (commands, received) = mpsc::channel(1);
         Ok(Self {
             commands,
@@ -128,13 +116,8 @@ impl Drop for Door {
 }
 
 struct Keeper {
-    listener: TcpListener,
-    /// The same socket: asks the kernel what is in the queue now, not tokio what it knows of it.
-    direct: StdTcpListener,
-    port: u16,
-    sockets: Sockets,
+    queue: Queue,
     lookout: Lookout,
-    own: OwnPorts,
     front: Arc<Front>,
     journal: Journal,
     /// Connections so far.
@@ -168,17 +151,14 @@ impl Keeper {
                     }
                     Some(Command::Arm { hold, at_dispatch, done }) => {
                         self.front.gate.arm(hold);
-                        let nth = match hold {
-                            Hold::Connection { nth } => Some(nth),
-                            Hold::Nothing | Hold::Request | Hold::Reply => None,
-                        };
+                        let nth = hold.nth();
                         if nth.is_none() && at_dispatch.is_none() {
                             let _ = done.send(Ok(()));
                             continue;
                         }
                         match self.close().await {
                             Err(error) => {
-                                let _ = self.set_backlog(Backlog::MAXCONN);
+                                let _ = self.queue.open();
                                 let _ = done.send(Err(error));
                             }
                             Ok(filler) => {
@@ -194,14 +174,14 @@ impl Keeper {
                                     self.journal.append(Event::TrialFailed {
                                         because: format!("failed to watch the remote's door: {error}"),
                                     });
-                                    let _ = self.set_backlog(Backlog::MAXCONN);
+                                    let _ = self.queue.open();
                                 }
                             }
                         }
                     }
                 },
-                accepted = self.listener.accept() => match accepted {
-                    Ok((stream, peer)) => self.admit(stream, peer.port()),
+                accepted = self.queue.accept() => match accepted {
+                    Ok((stream, port)) => self.admit(stream, port),
                     Err(_) => tokio::time::sleep(ACCEPT_AGAIN_AFTER).await,
                 },
             }
@@ -226,10 +206,7 @@ impl Keeper {
                     }
                     Some(Command::Arm { hold, at_dispatch, done }) => {
                         self.front.gate.arm(hold);
-                        watching.nth = match hold {
-                            Hold::Connection { nth } => Some(nth),
-                            Hold::Nothing | Hold::Request | Hold::Reply => None,
-                        };
+                        watching.nth = hold.nth();
                         watching.at_dispatch = at_dispatch;
                         watching.attempts = 0;
                         let _ = done.send(Ok(()));
@@ -266,49 +243,26 @@ impl Keeper {
         Ok(connection)
     }
 
-    /// Lets one in and closes the door behind it.
+    /// Lets one in; the queue is full again when its serving begins.
     async fn let_through(
         &mut self,
         watching: Watching,
         connection: u32,
         attempt: &Attempt,
     ) -> io::Result<Watching> {
-        let Watching { filler, .. } = watching;
-        self.clear(filler)?;
         self.reaching.insert(attempt.port, connection);
-        self.lookout.send_again(attempt)?;
-        let mut others = Vec::new();
-        let limit = tokio::time::sleep(LET_THROUGH_WITHIN);
-        tokio::pin!(limit);
-        let stream = loop {
-            tokio::select! {
-                accepted = self.listener.accept() => {
-                    let (stream, peer) = accepted?;
-                    if peer.port() == attempt.port {
-                        break Some(stream);
-                    }
-                    others.push((stream, peer.port()));
-                }
-                ended = self.lookout.ended(attempt.port) => {
-                    ended?;
-                    let wait = tokio::time::timeout(QUEUED_WITHIN, self.listener.accept());
-                    match wait.await {
-                        Ok(Ok((stream, peer))) if peer.port() == attempt.port => break Some(stream),
-                        Ok(Ok((stream, peer))) => others.push((stream, peer.port())),
-                        Ok(Err(error)) => return Err(error),
-                        Err(_) => {}
-                    }
-                    break None;
-                }
-                () = &mut limit => break None,
-            }
+        let Watching { filler, .. } = watching;
+        let (stream, filler, others) = if attempt.can_be_repeated() {
+            self.pass_at_once(filler, attempt).await?
+        } else {
+            self.pass_in_time(filler, attempt).await?
         };
-        // The next connection of a server that has its reply must find the door closed: so the filler comes first.
-        let accepted = stream.map(|stream| (self.accepted(attempt.port), stream));
-        let filler = self.close_again(&mut others).await?;
         let mut watching = Watching { filler, ..watching };
-        if let Some((connection, stream)) = accepted {
-            self.serve(stream, connection);
+        match stream {
+            Some(stream) => self.admit(stream, attempt.port),
+            None => {
+                self.reaching.remove(&attempt.port);
+            }
         }
         // Nothing that these sent has been read: it is still the moment before their dispatch, and only holding them
         // is too late.
@@ -321,10 +275,76 @@ impl Keeper {
         Ok(watching)
     }
 
+    /// Sends its SYN once more, and again where that found no room.
+    async fn pass_at_once(
+        &mut self,
+        mut filler: Filler,
+        attempt: &Attempt,
+    ) -> io::Result<(Option<TcpStream>, Filler, Vec<Taken>)> {
+        let deadline = Instant::now() + LET_THROUGH_WITHIN;
+        let mut others = Vec::new();
+        loop {
+            let knock = || self.lookout.send_again(attempt);
+            let passed = self.queue.pass(filler, attempt.port, knock).await?;
+            let Passed { mut stream, .. } = passed;
+            others.extend(passed.others);
+            filler = match passed.filler {
+                Some(filler) => filler,
+                None => self.queue.close(&mut others).await?,
+            };
+            if let Some(late) = others.iter().position(|(_, port)| *port == attempt.port) {
+                stream = Some(others.swap_remove(late).0);
+            }
+            if stream.is_some() || Instant::now() > deadline {
+                return Ok((stream, filler, others));
+            }
+            let ended = self.lookout.ended(attempt.port);
+            if let Ok(ended) = tokio::time::timeout(AGAIN_AFTER, ended).await {
+                ended?;
+                return Ok((None, filler, others));
+            }
+        }
+    }
+
+    /// Leaves the queue open until the kernel repeats the SYN.
+    async fn pass_in_time(
+        &mut self,
+        filler: Filler,
+        attempt: &Attempt,
+    ) -> io::Result<(Option<TcpStream>, Filler, Vec<Taken>)> {
+        let mut others: Vec<Taken> = self.queue.clear(filler)?.into_iter().collect();
+        let deadline = tokio::time::sleep(LET_THROUGH_WITHIN);
+        tokio::pin!(deadline);
+        let mut stream = None;
+        loop {
+            tokio::select! {
+                accepted = self.queue.accept() => {
+                    let (accepted, port) = accepted?;
+                    if port == attempt.port {
+                        stream = Some(accepted);
+                        break;
+                    }
+                    others.push((accepted, port));
+                }
+                // It has given up, or it stands in the queue by now and is found at the closing.
+                ended = self.lookout.ended(attempt.port) => break ended?,
+                () = &mut deadline => break,
+            }
+        }
+        let filler = self.queue.close(&mut others).await?;
+        if let Some(late) = others.iter().position(|(_, port)| *port == attempt.port) {
+            stream = Some(others.swap_remove(late).0);
+        }
+        Ok((stream, filler, others))
+    }
+
     /// Lets everything go; the door is open from here on.
     fn open_all(&mut self, watching: Watching) -> io::Result<()> {
-        self.set_backlog(Backlog::MAXCONN)?;
-        self.clear(watching.filler)?;
+        self.queue.open()?;
+        if let Some((stream, port)) = self.queue.clear(watching.filler)? {
+            self.slipped.insert(port);
+            self.admit(stream, port);
+        }
         for (connection, attempt) in watching.held {
             self.reaching.insert(attempt.port, connection);
             self.journal
@@ -338,57 +358,13 @@ impl Keeper {
     /// Closes the door. Whoever stands in the queue came before.
     async fn close(&mut self) -> io::Result<Filler> {
         self.lookout.start()?;
-        self.set_backlog(Backlog::new(0).map_err(io::Error::from)?)?;
         let mut queued = Vec::new();
-        let filler = self.close_again(&mut queued).await;
+        let filler = self.queue.close(&mut queued).await;
         for (stream, port) in queued {
             self.slipped.insert(port);
             self.admit(stream, port);
         }
         filler
-    }
-
-    /// Places a filler; those who were quicker are put into `others`.
-    async fn close_again(&mut self, others: &mut Vec<(TcpStream, u16)>) -> io::Result<Filler> {
-        for _ in 0..PLACINGS {
-            while let Some((stream, peer)) = self.in_queue()? {
-                others.push((stream, peer.port()));
-            }
-            if let Some(filler) = Filler::place(&self.sockets, self.port, &self.own).await? {
-                return Ok(filler);
-            }
-        }
-        Err(io::Error::other(
-            "connections kept coming while the door was being closed",
-        ))
-    }
-
-    /// Takes the filler out of the queue, where it stands first.
-    fn clear(&mut self, filler: Filler) -> io::Result<()> {
-        let port = filler.port;
-        // The accepted end is dropped after the filler itself, which resets the connection.
-        let accepted = self.in_queue()?;
-        drop(filler);
-        match accepted {
-            Some((stream, peer)) if peer.port() != port => {
-                self.slipped.insert(peer.port());
-                self.admit(stream, peer.port());
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-
-    /// The first connection in the queue, without waiting for one.
-    fn in_queue(&self) -> io::Result<Option<(TcpStream, SocketAddr)>> {
-        match self.direct.accept() {
-            Ok((stream, peer)) => {
-                stream.set_nonblocking(true)?;
-                Ok(Some((TcpStream::from_std(stream)?, peer)))
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            Err(error) => Err(error),
-        }
     }
 
     fn admit(&mut self, stream: TcpStream, port: u16) {
@@ -421,10 +397,5 @@ impl Keeper {
         while self.serving.try_join_next().is_some() {}
         let front = Arc::clone(&self.front);
         self.serving.spawn(serve(front, stream, connection));
-    }
-
-    /// On a socket that listens already, listen(2) sets the length of its queue.
-    fn set_backlog(&self, backlog: Backlog) -> io::Result<()> {
-        listen(&self.listener, backlog).map_err(io::Error::from)
     }
 }

@@ -25,7 +25,7 @@ use wiremock::http::{HeaderMap, HeaderName, HeaderValue, Method, Url};
 
 use crate::journal::{Event, Journal, excerpt};
 
-use super::gate::Gate;
+use super::gate::{Gate, Pace};
 use super::paste;
 use super::reply::Reply;
 use super::request::{NUMBER, Request};
@@ -72,6 +72,7 @@ pub(super) struct Answer {
     pub status: u16,
     pub headers: HeaderMap,
     pub body: Bytes,
+    pub pace: Pace,
 }
 
 /// Stands before wiremock and decides when.
@@ -158,12 +159,15 @@ impl Front {
             Ok(answer) => answer,
             Err(because) => {
                 let message = format!("the remote itself failed: {because}");
+                self.journal.append(Event::TrialFailed {
+                    because: message.clone(),
+                });
                 from_reply(number, Reply::error(502, "remote_failed", &message))
             }
         };
         let made = answer.headers.remove(MADE).is_some();
         if is_effect {
-            self.gate.before_replying(number, answer.status, made).await;
+            answer.pace = self.gate.before_replying(number, answer.status, made).await;
         }
         answer
     }
@@ -236,6 +240,7 @@ impl Front {
             status: parts.status.as_u16(),
             headers: parts.headers,
             body,
+            pace: Pace::Whole,
         })
     }
 }
@@ -254,6 +259,7 @@ fn from_reply(request: u32, reply: Reply) -> Answer {
         status: reply.status,
         headers: reply.headers.into_iter().collect(),
         body: reply.body.into(),
+        pace: Pace::Whole,
     }
 }
 

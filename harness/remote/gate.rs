@@ -31,6 +31,16 @@ impl Stance {
         self.hold == Hold::Request && self.replies != Some(ReplyTiming::Given)
     }
 
+    /// Half of the reply goes on, then nothing.
+    fn tears_replies(self, made: bool) -> bool {
+        self.hold == Hold::HalfReply && made && self.replies.is_none()
+    }
+
+    /// As with a request: the rest of a torn reply waits through the observation, unless replies are to flow.
+    fn keeps_halves(self) -> bool {
+        self.hold == Hold::HalfReply && self.replies != Some(ReplyTiming::Given)
+    }
+
     /// `made`: the reply speaks of an effect that the remote holds. From the crash on, every reply to an effect request
     /// is withheld.
     fn holds_replies(self, made: bool) -> bool {
@@ -40,6 +50,15 @@ impl Stance {
             None => self.hold == Hold::Reply && made,
         }
     }
+}
+
+/// How a reply is written.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pace {
+    Whole,
+    /// One half, and the other when [`Gate::before_other_half`] has returned.
+    Halved,
 }
 
 /// The gate through which effect requests and their replies go.
@@ -103,17 +122,35 @@ impl Gate {
         let _ = stance.wait_for(|now| !now.keeps_requests()).await;
     }
 
-    /// Returns when the reply is to be sent.
-    pub async fn before_replying(&self, request: u32, status: u16, made: bool) {
+    /// Returns when the reply is to be sent, and how.
+    pub async fn before_replying(&self, request: u32, status: u16, made: bool) -> Pace {
         let mut stance = self.stance.subscribe();
         {
             let now = stance.borrow_and_update();
+            if now.tears_replies(made) {
+                return Pace::Halved;
+            }
             if !now.holds_replies(made) {
-                return;
+                return Pace::Whole;
             }
             self.journal.append(Event::ReplyHeld { request, status });
         }
         // As above.
         let _ = stance.wait_for(|now| !now.holds_replies(made)).await;
+        Pace::Whole
+    }
+
+    /// Called when one half of the reply has been handed to the kernel; returns when the other is to follow.
+    pub async fn before_other_half(&self, request: u32, status: u16) {
+        let mut stance = self.stance.subscribe();
+        {
+            let now = stance.borrow_and_update();
+            if !now.keeps_halves() {
+                return;
+            }
+            self.journal.append(Event::ReplyHeld { request, status });
+        }
+        // As above.
+        let _ = stance.wait_for(|now| !now.keeps_halves()).await;
     }
 }

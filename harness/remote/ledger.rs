@@ -194,7 +194,8 @@ impl Effect {
         let id = written("id")
             .filter(|id| match id {
                 Value::String(text) => *text == self.id,
-                other => other.to_string() == self.id,
+                Value::Number(number) => number.as_u64() == self.id.parse().ok(),
+                _ => false,
             })
             .unwrap_or_else(|| self.id.as_str().into());
         let state = written("state").unwrap_or_else(|| "applied".into());

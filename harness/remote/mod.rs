@@ -37,6 +37,7 @@ mod ledger;
 mod lookout;
 mod packet;
 mod paste;
+mod queue;
 mod reply;
 mod request;
 mod responder;
@@ -103,6 +104,18 @@ pub enum Hold {
     Request,
     /// Replies to effects that were applied.
     Reply,
+    /// The second half of replies to effects that were applied: the first has been handed to the kernel.
+    HalfReply,
+}
+
+impl Hold {
+    /// The first connection that is held.
+    fn nth(self) -> Option<u32> {
+        match self {
+            Self::Connection { nth } => Some(nth),
+            Self::Nothing | Self::Request | Self::Reply | Self::HalfReply => None,
+        }
+    }
 }
 
 /// Why the remote could not be started or armed.

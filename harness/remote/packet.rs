@@ -67,16 +67,12 @@ impl Packets {
     pub async fn next(&mut self) -> io::Result<Seen> {
         let mut frame = [0; FRAME];
         loop {
-            let length = {
-                let mut ready = self.socket.readable().await?;
-                match self.receive(&mut frame)? {
-                    Some(length) => length,
-                    None => {
-                        ready.clear_ready();
-                        continue;
-                    }
-                }
+            let mut ready = self.socket.readable().await?;
+            let Some(length) = self.receive(&mut frame)? else {
+                ready.clear_ready();
+                continue;
             };
+            drop(ready);
             let Some(segment) = Segment::parse(&frame[..length]) else {
                 continue;
             };

@@ -17,7 +17,7 @@ pub(super) fn route(method: &str, path: &str) -> String {
     let method = excerpt(method, MOST);
     let path = excerpt(path, MOST);
     let mut captures = 0;
-    let mut noun = "change".to_owned();
+    let mut noun = None;
     let mut segments = Vec::new();
     for segment in path.split('/').skip(1) {
         if is_identifier(segment) {
@@ -32,7 +32,7 @@ pub(super) fn route(method: &str, path: &str) -> String {
                 .filter(|c| c.is_ascii_alphanumeric() || *c == '-')
                 .collect();
             if !word.is_empty() {
-                noun = word.strip_suffix('s').unwrap_or(&word).to_owned();
+                noun = Some(word.strip_suffix('s').unwrap_or(&word).to_owned());
             }
             segments.push(segment.to_owned());
         }
@@ -42,6 +42,7 @@ pub(super) fn route(method: &str, path: &str) -> String {
         scalar(&format!("{method} /{}", segments.join("/")))
     );
     if matches!(method.as_str(), "POST" | "PUT" | "PATCH" | "DELETE") {
+        let noun = noun.as_deref().unwrap_or("change");
         let _ = writeln!(yaml, "  # effect: {noun}   # if this changes something");
     }
     yaml.push_str("  reply: { status: 200, json: {} }\n");

@@ -82,16 +82,16 @@ impl Bench {
             authority: Option<spec::Authority>,
         }
         // By way of JSON: for YAML, the crate wants an enum written as a tag.
-        let part: Value = serde_yaml::from_str(drill).unwrap();
-        let part: Part = serde_json::from_value(part).unwrap();
+        let drill: Value = serde_yaml::from_str(drill).unwrap();
+        let drill: Part = serde_json::from_value(drill).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let secrets = Secrets::default();
         let journal = Journal::create(&folder.path().join("journal"), secrets.clone()).unwrap();
-        let authority = Authority::new(part.authority.as_ref(), secrets);
+        let authority = Authority::new(drill.authority.as_ref(), secrets);
         let run_a = authority.mint(Session::A);
         let inlet = inlet();
         let port = inlet.port;
-        let routes = part.routes;
+        let routes = drill.routes;
         let remote = Remote::start(
             &spec::Remote { routes },
             authority.clone(),
@@ -168,11 +168,14 @@ impl Bench {
 }
 
 fn request(line: &str, headers: &[&str], body: &str) -> Vec<u8> {
-    let mut text = format!("{line} HTTP/1.1\r\nHost: remote\r\n");
-    for header in headers {
-        text += &format!("{header}\r\n");
-    }
-    text += &format!("Content-Length: {}\r\n\r\n{body}", body.len());
+    let headers: String = headers
+        .iter()
+        .map(|header| [header, "\r\n"].concat())
+        .collect();
+    let length = body.len();
+    let text = format!(
+        "{line} HTTP/1.1\r\nHost: remote\r\n{headers}Content-Length: {length}\r\n\r\n{body}"
+    );
     text.into_bytes()
 }
 

@@ -1,5 +1,6 @@
 //! Requests and replies that are held, lost, torn.
 
+use std::io::Read as _;
 use std::net::Shutdown;
 
 use super::bench::{Bench, read};
@@ -117,6 +118,51 @@ async fn replies_that_are_given_flow_and_so_does_what_they_need() {
         assert_eq!(bench.ask("POST /builds", &[], "{}").await.status, 201);
         assert_eq!(bench.count("remote-released"), 0);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn half_of_a_reply_is_delivered_and_the_rest_at_the_release() {
+    let bench = Bench::new(BUILDS).await;
+    bench.arm(Hold::HalfReply).await;
+    let mut client = bench.send("POST /builds", &[], "{}");
+    until_kind(&bench, "reply-held").await;
+    bench.remote.replies(ReplyTiming::Held);
+    let mut half = vec![0; 4096];
+    let n = client.read(&mut half).unwrap();
+    let half = String::from_utf8_lossy(&half[..n]).into_owned();
+    assert!(half.starts_with("HTTP/1.1 201"), "{half}");
+    assert!(!half.contains("730001"), "{half}");
+    assert_eq!(bench.count("reply-sent"), 0);
+    bench.remote.release().await;
+    let mut rest = String::new();
+    client.read_to_string(&mut rest).unwrap();
+    assert!(rest.contains("730001"), "{rest}");
+    until_kind(&bench, "reply-sent").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_torn_reply_is_lost_when_its_client_has_gone() {
+    let bench = Bench::new(BUILDS).await;
+    bench.arm(Hold::HalfReply).await;
+    let client = bench.send("POST /builds", &[], "{}");
+    until_kind(&bench, "reply-held").await;
+    drop(client);
+    bench.remote.release().await;
+    until_kind(&bench, "reply-lost").await;
+    assert_eq!(bench.remote.effects().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reply_that_is_larger_than_the_buffers_is_lost_with_its_reader() {
+    let text = "x".repeat(8 * 1024 * 1024);
+    let bench = Bench::new(&format!(
+        "routes: [{{ on: GET /big, reply: {{ text: {text} }} }}]"
+    ))
+    .await;
+    let mut client = bench.send("GET /big", &[], "");
+    client.read_exact(&mut [0; 1024]).unwrap();
+    drop(client);
+    until_kind(&bench, "reply-lost").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
