@@ -1,4 +1,4 @@
-//! `resources`: zombies, sockets in CLOSE_WAIT, and whatever else keeps the next session from being as good as the first.
+//! `resources`: zombies, sockets in `CLOSE_WAIT`, and whatever else keeps the next session from being as good as the first.
 //!
 //! One look shows what may be gone a moment later; only what two looks 100 ms apart both show is left behind.
 #![forbid(unsafe_code)]
