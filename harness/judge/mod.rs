@@ -15,6 +15,7 @@ mod answer;
 mod asked;
 mod cast;
 mod effects;
+mod ending;
 mod eof;
 mod finding;
 mod handle;

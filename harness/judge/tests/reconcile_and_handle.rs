@@ -74,11 +74,7 @@ fn a_retry_where_nothing_had_been_made_holds() {
 fn an_answer_need_not_name_the_effect() {
     point()
         .change(answers_b(AnswerShape::Result, "done"))
-        .holds(Question::Reconcile)
-        .because
-        .contains("does not name it")
-        .then_some(())
-        .unwrap();
+        .holds_saying(Question::Reconcile, "does not name it");
 }
 
 #[test]
@@ -310,7 +306,7 @@ fn an_operator_is_refused_where_the_record_knows_no_outcome() {
 fn an_intent_alone_must_be_refused_as_well() {
     let tale = Tale::good(CrashPoint::BeforeDispatch)
         .change(rows_from(Moment::ClientGone, |rows| {
-            rows.retain(|r| r.text("outcome").as_deref() != Some("failed"))
+            rows.retain(|r| r.text("outcome").as_deref() != Some("failed"));
         }))
         .drilled_with(operator());
     tale.breaks(
@@ -391,12 +387,10 @@ fn drop_field(field: &'static str) -> impl Fn(&mut Event) -> bool {
 
 #[test]
 fn an_effect_that_its_key_finds_holds() {
-    point()
-        .holds(Question::Handle)
-        .because
-        .contains("can be found and cancelled by the key that the record holds")
-        .then_some(())
-        .unwrap();
+    point().holds_saying(
+        Question::Handle,
+        "can be found and cancelled by the key that the record holds",
+    );
 }
 
 #[test]
