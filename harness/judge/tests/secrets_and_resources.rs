@@ -377,6 +377,27 @@ fn a_half_closed_socket_in_two_looks_breaks() {
 }
 
 #[test]
+fn the_remotes_own_end_of_a_connection_is_not_the_servers() {
+    let remotes = |event: &mut Event| match event {
+        Event::Looked {
+            moment: Moment::Point,
+            sockets,
+            ..
+        } => {
+            sockets.push(Socket {
+                local_port: 8080,
+                remote_port: 40001,
+                state: "CLOSE_WAIT".to_owned(),
+            });
+            true
+        }
+        _ => false,
+    };
+    looked_again(point().change(remotes), Moment::Point, Moment::PointAgain)
+        .holds(Question::Resources);
+}
+
+#[test]
 fn without_its_looks_it_is_open() {
     point()
         .without(looked(Moment::Point))
