@@ -156,7 +156,7 @@ fn torn(history: &History<'_>, of: Session, findings: &mut Findings) {
 
 /// Up to where session A's requests must be answered: until EOF where the client closes its stdin and reads on, until the
 /// crash where it has its result. Nowhere else could it have read the answer.
-fn answers_due(history: &History<'_>) -> Option<Seen<'_>> {
+fn answers_due<'a>(history: &History<'a>) -> Option<Seen<'a>> {
     let close = &history.crash.close;
     if history.crash.at == CrashPoint::AfterResult {
         history.crash_fired()

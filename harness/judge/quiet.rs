@@ -94,13 +94,7 @@ fn operations(history: &History<'_>, findings: &mut Findings) {
         .ledger
         .connections
         .iter()
-        .filter(|(number, _)| {
-            !history
-                .ledger
-                .requests
-                .iter()
-                .any(|r| r.connection == **number)
-        })
+        .filter(|(number, _)| !history.ledger.used.contains(number))
         .filter_map(|(_, connection)| connection.sought)
         .filter(|sought| sought.place > gone.place && window.contains(sought.place))
         .skip(allowance.connections(history, gone))
