@@ -136,7 +136,7 @@ fn faults(history: &History<'_>, log: &Ownership, owner: Identity<'_>, row: &Row
         match row.text(field).filter(|text| !text.is_empty()) {
             None => faults.push(say(format!("does not name the {what}"))),
             Some(text) if text != right => {
-                faults.push(say(format!("names another {what} (")).id(&text).text(")"))
+                faults.push(say(format!("names another {what} (")).id(&text).text(")"));
             }
             Some(_) => {}
         }
@@ -382,7 +382,6 @@ impl<'h, 'a> Truth<'h, 'a> {
                 Some(false) => Some(say("and names another effect than the remote made")),
                 Some(true) => None,
             },
-            Claim::Success => None,
             Claim::Failed | Claim::Refused if self.standing > 0 => Some(say(format!(
                 "but the remote applied {}",
                 counted(self.standing, "effect", "effects")
@@ -390,7 +389,9 @@ impl<'h, 'a> Truth<'h, 'a> {
             Claim::Unknown if point == CrashPoint::AfterResult && self.delivered.is_some() => {
                 Some(say("but the server had given the result to its client"))
             }
-            Claim::Failed | Claim::Refused | Claim::Unknown | Claim::Intended => None,
+            Claim::Success | Claim::Failed | Claim::Refused | Claim::Unknown | Claim::Intended => {
+                None
+            }
         }
     }
 }

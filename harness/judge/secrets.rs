@@ -29,18 +29,8 @@ pub(super) fn judge(history: &History<'_>) -> Findings {
         for look in &of_session {
             looks.push(look.seen.seq);
             for process in history.cast.of_server(look).filter(|p| !p.is_zombie()) {
-                let who = (process.pid, process.started);
-                in_process(
-                    history,
-                    look,
-                    process,
-                    path.contains(&who),
-                    &mut |key, add| {
-                        if named.insert((who, key)) {
-                            add(&mut findings);
-                        }
-                    },
-                );
+                let may_hold = path.contains(&(process.pid, process.started));
+                in_process(history, look, process, may_hold, &mut named, &mut findings);
             }
         }
     }
@@ -64,46 +54,42 @@ pub(super) fn judge(history: &History<'_>) -> Findings {
     findings
 }
 
-/// What one look shows of one process. `report` is called with a key for each kind of finding, so that a process is named
-/// once however often it was seen.
+/// What one look shows of one process, which is named once for each kind of finding, however often it was seen.
 fn in_process(
     history: &History<'_>,
     look: &Look<'_>,
     process: &Process,
     may_hold: bool,
-    report: &mut dyn FnMut(&'static str, &dyn Fn(&mut Findings)),
+    named: &mut BTreeSet<(Who, &'static str)>,
+    findings: &mut Findings,
 ) {
+    let who = (process.pid, process.started);
     let called = || history.cast.called(process.pid);
-    if !process.secrets_in_argv.is_empty() {
-        report("argv", &|findings| {
-            findings.broken(
-                say(process.secrets_in_argv.join(", "))
-                    .text(" stood in the arguments of ")
-                    .then(called()),
-                [look.seen.seq],
-            );
-        });
+    let evidence = [look.seen.seq];
+    if !process.secrets_in_argv.is_empty() && named.insert((who, "argv")) {
+        findings.broken(
+            say(process.secrets_in_argv.join(", "))
+                .text(" stood in the arguments of ")
+                .then(called()),
+            evidence,
+        );
     }
-    if !process.secrets_in_environ.is_empty() && !may_hold {
-        report("environ", &|findings| {
-            findings.broken(
-                say(process.secrets_in_environ.join(", "))
-                    .text(" stood in the environment of ")
-                    .then(called())
-                    .text(", which does not serve the session"),
-                [look.seen.seq],
-            );
-        });
+    if !process.secrets_in_environ.is_empty() && !may_hold && named.insert((who, "environ")) {
+        findings.broken(
+            say(process.secrets_in_environ.join(", "))
+                .text(" stood in the environment of ")
+                .then(called())
+                .text(", which does not serve the session"),
+            evidence,
+        );
     }
-    if !process.readable {
-        report("unreadable", &|findings| {
-            findings.unproven(
-                say("the environment of ")
-                    .then(called())
-                    .text(" could not be read"),
-                [look.seen.seq],
-            );
-        });
+    if !process.readable && named.insert((who, "unreadable")) {
+        findings.unproven(
+            say("the environment of ")
+                .then(called())
+                .text(" could not be read"),
+            evidence,
+        );
     }
 }
 

@@ -1,0 +1,363 @@
+//! `eof` and `helpers`.
+
+use serde_json::json;
+
+use super::tale::*;
+use crate::journal::*;
+use crate::spec::{CrashPoint, Question};
+
+fn point() -> Tale {
+    Tale::good(CrashPoint::AfterAcceptance)
+}
+
+fn is_server_exit(event: &Event) -> bool {
+    matches!(event, Event::ProcessExited { pid: SERVER, .. })
+}
+
+fn is_eof(event: &Event) -> bool {
+    matches!(event, Event::EofInPipe { .. })
+}
+
+fn exits_by(exit: Exit) -> impl Fn(&mut Event) -> bool {
+    move |event| match event {
+        Event::ProcessExited {
+            pid: SERVER,
+            exit: old,
+            ..
+        } => {
+            *old = exit;
+            true
+        }
+        _ => false,
+    }
+}
+
+fn held(by_server: &[Pid], by_client: &[Pid]) -> Event {
+    Event::StdinHeld {
+        session: Session::A,
+        by_server: by_server.to_vec(),
+        by_client: by_client.to_vec(),
+    }
+}
+
+// ---- eof ---------------------------------------------------------------------------------------------------------
+
+#[test]
+fn a_server_that_exits_in_time_holds() {
+    let answer = point().holds(Question::Eof);
+    assert_eq!(
+        answer.because,
+        "the server `deploy` (pid 3) exited with status 0, 2 ms after EOF (at most 2 s)"
+    );
+    assert_eq!(
+        answer.stable,
+        "the server `deploy` (pid <pid>) exited with status 0, <time> after EOF (at most 2 s)"
+    );
+}
+
+#[test]
+fn a_slow_server_that_exits_at_the_deadline_holds() {
+    point().wait(is_server_exit, 1990 * MS).holds(Question::Eof);
+}
+
+#[test]
+fn any_code_is_a_truthful_exit_by_default() {
+    point().change(exits_by(Exit::Code(1))).holds(Question::Eof);
+}
+
+#[test]
+fn a_code_that_the_drill_does_not_list_breaks() {
+    let only_zero = json!({ "expect": { "eof": { "within": "2s", "status": [0, 3] } } });
+    point()
+        .drilled_with(only_zero.clone())
+        .change(exits_by(Exit::Code(1)))
+        .breaks_only(
+            Question::Eof,
+            "exited with status 1, 2 ms after EOF, where only 0 or 3 is right",
+        );
+    point()
+        .drilled_with(only_zero)
+        .change(exits_by(Exit::Code(3)))
+        .holds(Question::Eof);
+}
+
+#[test]
+fn an_exit_by_a_signal_of_its_own_breaks() {
+    point()
+        .change(exits_by(Exit::Signal {
+            number: 6,
+            core: true,
+        }))
+        .breaks_only(Question::Eof, "was ended by SIGABRT and dumped core");
+}
+
+#[test]
+fn a_server_that_exits_before_eof_was_noted_exited_in_no_time() {
+    point()
+        .without(is_server_exit)
+        .before(is_eof, [exited(SERVER, 1)])
+        .holds(Question::Eof);
+}
+
+#[test]
+fn a_server_that_ignores_eof_breaks_and_the_reader_learns_what_ended_it() {
+    let answer = point().never_exiting().breaks(
+        Question::Eof,
+        "SIGTERM did not end it, SIGKILL did (SIGKILL)",
+    );
+    assert!(
+        answer.because.contains("still running 2 s after EOF"),
+        "{}",
+        answer.because
+    );
+}
+
+#[test]
+fn a_server_that_needs_sigterm_breaks_and_says_so() {
+    let tale = point()
+        .never_exiting()
+        .without(|e| {
+            matches!(
+                e,
+                Event::SignalSent {
+                    signal: crate::spec::Signal::Kill,
+                    ..
+                }
+            )
+        })
+        .change(exits_by(Exit::Signal {
+            number: 15,
+            core: false,
+        }));
+    tale.breaks(Question::Eof, "it ended with SIGTERM, 0 ms after SIGTERM");
+    tale.holds(Question::Quiet);
+}
+
+#[test]
+fn a_server_that_waits_for_the_remote_breaks_and_the_reader_learns_that() {
+    point()
+        .without(is_server_exit)
+        .wait(|e| matches!(e, Event::ObservationEnded { .. }), 2000 * MS)
+        .after(|e| matches!(e, Event::RemoteReleased), [exited(SERVER, 1)])
+        .breaks_only(Question::Eof, "after the remote's reply was let go");
+}
+
+#[test]
+fn a_server_that_exits_late_by_itself_breaks() {
+    point()
+        .wait(is_server_exit, 2500 * MS)
+        .breaks_only(Question::Eof, "it ended with status 0, 2.5 s after EOF");
+}
+
+#[test]
+fn a_server_that_was_not_watched_to_the_deadline_is_open() {
+    point()
+        .without(is_server_exit)
+        .after(phase(Phase::Stop), [term(SERVER), exited(SERVER, 0)])
+        .leaves_open(Question::Eof, "was not watched until 2 s after EOF");
+}
+
+#[test]
+fn a_process_of_the_server_that_holds_stdin_breaks_and_is_named() {
+    point()
+        .without(is_eof)
+        .alive_from(Moment::Point, &process(HELPER))
+        .before(phase(Phase::Observe), [held(&[HELPER], &[])])
+        .breaks(
+            Question::Eof,
+            "`sleep 600` (pid 7), started by the server, still held the write end",
+        );
+}
+
+#[test]
+fn a_careless_client_leaves_eof_open_and_its_sibling_is_named() {
+    let sibling = Event::SiblingStarted {
+        session: Session::A,
+        pid: HELPER,
+        argv: vec!["sleep".to_owned(), "600".to_owned()],
+    };
+    let mut seen = process(HELPER);
+    seen.ppid = CLIENT;
+    let tale = point()
+        .without(is_eof)
+        .after(|e| matches!(e, Event::ClientStarted { .. }), [sibling])
+        .alive_from(Moment::Point, &seen)
+        .before(phase(Phase::Observe), [held(&[], &[HELPER])]);
+    tale.leaves_open(Question::Eof, "`sleep 600` (pid 7), started by the client");
+    tale.holds(Question::Helpers);
+    // The sibling ends when we end it, and EOF comes through then: too late to count.
+    tale.after(
+        phase(Phase::Stop),
+        [
+            term(HELPER),
+            Event::EofInPipe {
+                session: Session::A,
+            },
+        ],
+    )
+    .leaves_open(Question::Eof, "started by the client");
+}
+
+#[test]
+fn eof_that_came_after_a_holder_had_gone_counts_from_there() {
+    point()
+        .before(is_eof, [held(&[HELPER], &[])])
+        .holds(Question::Eof);
+}
+
+#[test]
+fn eof_that_nobody_saw_is_open() {
+    let tale = point().without(is_eof).never_exiting();
+    tale.leaves_open(Question::Eof, "nothing shows that EOF arrived");
+}
+
+#[test]
+fn crashes_that_send_no_eof_do_not_ask_for_it() {
+    for form in [
+        json!({ "at": "idle", "signal": "STOP" }),
+        json!({ "at": "idle", "close": ["stdout"] }),
+        json!({ "at": "idle", "kill": "server" }),
+        json!({ "at": "idle", "kill": "both" }),
+    ] {
+        assert!(Tale::good_with(crash(form)).asked(Question::Eof).is_none());
+    }
+}
+
+#[test]
+fn signals_that_belong_to_the_point_do_not_end_the_observation() {
+    let stop = Event::SignalSent {
+        pid: SERVER,
+        signal: crate::spec::Signal::Stop,
+        comm: String::new(),
+    };
+    let go_on = Event::SignalSent {
+        pid: SERVER,
+        signal: crate::spec::Signal::Cont,
+        comm: String::new(),
+    };
+    Tale::good(CrashPoint::CallUnread)
+        .after(|e| matches!(e, Event::Armed { .. }), [stop])
+        .after(is_eof, [go_on])
+        .holds(Question::Eof);
+}
+
+// ---- helpers -----------------------------------------------------------------------------------------------------
+
+#[test]
+fn no_process_left_holds() {
+    let answer = point().holds(Question::Helpers);
+    assert_eq!(
+        answer.because,
+        "no process that the server started was alive at the end"
+    );
+}
+
+#[test]
+fn a_plain_helper_breaks_as_an_os_orphan() {
+    let mut helper = process(HELPER);
+    helper.ppid = 1;
+    let answer = point().alive_from(Moment::Point, &helper).breaks_only(
+        Question::Helpers,
+        "1 process that the server started was still alive at the end",
+    );
+    assert_eq!(
+        answer.because,
+        "1 process that the server started was still alive at the end: `sleep 600` (pid 7), an OS orphan with parent 1"
+    );
+    assert_eq!(
+        answer.stable,
+        "1 process that the server started was still alive at the end: `sleep` (pid <pid>), an OS orphan with parent <pid>"
+    );
+}
+
+#[test]
+fn a_helper_in_a_session_of_its_own_is_told_apart() {
+    let mut helper = process(HELPER);
+    helper.sid = HELPER;
+    point()
+        .alive_from(Moment::Point, &helper)
+        .breaks(Question::Helpers, "in a session of its own");
+    helper.sid = 1;
+    helper.pgid = HELPER;
+    point()
+        .alive_from(Moment::Point, &helper)
+        .breaks(Question::Helpers, "in a process group of its own");
+}
+
+#[test]
+fn a_helper_whose_server_is_still_there_is_a_logical_orphan() {
+    point()
+        .never_exiting()
+        .alive_from(Moment::Point, &process(HELPER))
+        .breaks(
+            Question::Helpers,
+            "a logical orphan of parent `deploy` (pid 3)",
+        );
+}
+
+#[test]
+fn the_real_server_behind_a_wrapper_is_recognised() {
+    let mut real = process(HELPER);
+    real.holds = vec![PipeEnd::StdinRead, PipeEnd::StdoutWrite];
+    point()
+        .alive_from(Moment::Point, &real)
+        .breaks(Question::Helpers, "the real server behind a wrapper");
+}
+
+#[test]
+fn a_helper_that_the_drill_declares_may_stay() {
+    let tale = |pattern: &str| {
+        point().alive_from(Moment::Point, &process(HELPER)).drilled_with(json!({
+            "expect": { "eof": null, "helpers": { "allow": [{ "command": pattern, "because": "durable" }] } },
+        }))
+    };
+    tale("^sleep [0-9]+$").holds(Question::Helpers);
+    tale("^deploy").breaks(Question::Helpers, "`sleep 600`");
+    tale("(").breaks(Question::Helpers, "`sleep 600`");
+}
+
+#[test]
+fn a_zombie_is_dead() {
+    let mut zombie = process(HELPER);
+    zombie.state = 'Z';
+    zombie.argv = Vec::new();
+    point()
+        .alive_from(Moment::Point, &zombie)
+        .holds(Question::Helpers);
+}
+
+#[test]
+fn the_server_itself_is_no_helper() {
+    point().never_exiting().holds(Question::Helpers);
+}
+
+#[test]
+fn what_a_sibling_of_the_client_starts_is_not_the_servers() {
+    let sibling = Event::SiblingStarted {
+        session: Session::A,
+        pid: 5,
+        argv: vec!["sh".to_owned()],
+    };
+    let mut parent = process(5);
+    parent.ppid = 1;
+    let mut child = process(HELPER);
+    child.ppid = 5;
+    point()
+        .after(|e| matches!(e, Event::ClientStarted { .. }), [sibling])
+        .alive_from(Moment::Point, &parent)
+        .alive_from(Moment::Point, &child)
+        .holds(Question::Helpers);
+}
+
+#[test]
+fn without_a_look_at_the_end_helpers_are_open() {
+    point()
+        .without(looked(Moment::End))
+        .leaves_open(Question::Helpers, "nobody looked");
+}
+
+#[test]
+fn a_session_that_goes_on_needs_its_helpers() {
+    let tale = Tale::good_with(crash(json!({ "at": "idle", "signal": "STOP" })));
+    assert!(tale.asked(Question::Helpers).is_none());
+}

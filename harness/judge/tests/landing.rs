@@ -1,0 +1,187 @@
+//! Crashes that did not land: every question stays open.
+
+use super::tale::*;
+use crate::journal::*;
+use crate::judge::Verdict;
+use crate::spec::{CrashPoint, Question};
+
+fn failed(session: Session, fault: SessionFault) -> Event {
+    Event::SessionFailed {
+        session,
+        fault,
+        detail: "it did not work".to_owned(),
+        stderr_tail: "lock is held by pid 12".to_owned(),
+    }
+}
+
+/// A tale that ends where session A's server would have been handshaken.
+fn not_started(fault: SessionFault) -> Tale {
+    Tale::good(CrashPoint::Idle)
+        .until(|e| matches!(e, Event::Handshaken { .. }))
+        .after(
+            |e| matches!(e, Event::ServerStarted { .. }),
+            [failed(Session::A, fault), Event::TrialEnded],
+        )
+}
+
+fn all_open(tale: &Tale, words: &str) {
+    let judgement = tale.judged();
+    assert!(!judgement.answers.is_empty());
+    assert_eq!(judgement.verdict, Verdict::Unproven);
+    for answer in judgement.answers {
+        assert_eq!(answer.verdict, Verdict::Unproven, "{}", answer.because);
+        assert!(answer.because.contains(words), "{}", answer.because);
+    }
+}
+
+#[test]
+fn a_point_that_is_missed_leaves_everything_open() {
+    let tale = Tale::good(CrashPoint::BeforeDispatch)
+        .until(|e| matches!(e, Event::PointReached { .. }))
+        .after(
+            |e| matches!(e, Event::CallIssued { .. }),
+            [
+                Event::PointMissed {
+                    point: CrashPoint::BeforeDispatch,
+                    instead: "the call was answered".to_owned(),
+                },
+                Event::TrialEnded,
+            ],
+        );
+    all_open(&tale, "the call was answered");
+}
+
+#[test]
+fn a_crash_that_did_not_happen_leaves_everything_open() {
+    let tale = Tale::good(CrashPoint::Idle).without(|e| matches!(e, Event::CrashFired { .. }));
+    all_open(&tale, "had already ended");
+    let tale = tale.without(|e| matches!(e, Event::ProcessExited { .. }));
+    all_open(&tale, "the crash did not happen");
+}
+
+#[test]
+fn a_server_that_was_dead_before_the_crash_leaves_everything_open() {
+    let tale = Tale::good(CrashPoint::AfterAcceptance)
+        .without(|e| matches!(e, Event::ProcessExited { pid: SERVER, .. }))
+        .after(
+            |e| matches!(e, Event::PointReached { .. }),
+            [exited(SERVER, 101)],
+        );
+    all_open(
+        &tale,
+        "had already ended, with status 101, before the crash",
+    );
+}
+
+#[test]
+fn a_server_that_closed_stdout_before_the_crash_leaves_everything_open() {
+    let tale = Tale::good(CrashPoint::AfterAcceptance).after(
+        |e| matches!(e, Event::PointReached { .. }),
+        [Event::StdoutEnded {
+            session: Session::A,
+            torn: 0,
+        }],
+    );
+    all_open(&tale, "already closed its stdout");
+}
+
+#[test]
+fn a_server_that_cannot_open_a_session_breaks_the_protocol_and_leaves_the_rest_open() {
+    for fault in [
+        SessionFault::Exited,
+        SessionFault::TimedOut,
+        SessionFault::Refused,
+    ] {
+        let tale = not_started(fault);
+        let answer = tale.breaks(Question::Protocol, "lock is held by pid 12");
+        assert!(!answer.stable.contains("lock"), "{}", answer.stable);
+        tale.leaves_open(Question::Eof, "nothing to crash");
+        tale.leaves_open(Question::Secrets, "nothing to crash");
+    }
+}
+
+#[test]
+fn a_server_that_is_lost_before_the_call_leaves_everything_open() {
+    all_open(&not_started(SessionFault::Lost), "before the call");
+}
+
+#[test]
+fn a_command_that_cannot_be_executed_is_an_error_and_says_nothing_of_the_server() {
+    for fault in [SessionFault::NotExecuted, SessionFault::Client] {
+        let judgement = not_started(fault).judged();
+        assert_eq!(judgement.verdict, Verdict::Error);
+        assert!(judgement.answers.is_empty());
+        assert_eq!(
+            judgement.error.as_deref(),
+            Some("session A could not be started: it did not work")
+        );
+    }
+}
+
+#[test]
+fn a_later_session_that_cannot_be_executed_is_an_error_too() {
+    let tale = Tale::good(CrashPoint::Idle).before(
+        |e| {
+            matches!(
+                e,
+                Event::Handshaken {
+                    session: Session::B,
+                    ..
+                }
+            )
+        },
+        [failed(Session::B, SessionFault::NotExecuted)],
+    );
+    assert_eq!(tale.judged().verdict, Verdict::Error);
+}
+
+#[test]
+fn a_client_that_the_crash_has_ended_is_no_error() {
+    let tale = Tale::good(CrashPoint::Startup).after(
+        |e| matches!(e, Event::ClientGone { .. }),
+        [failed(Session::A, SessionFault::Client)],
+    );
+    assert_eq!(tale.judged().verdict, Verdict::Held);
+}
+
+#[test]
+fn a_trial_that_failed_is_an_error() {
+    let tale = Tale::good(CrashPoint::Idle).before(
+        |e| matches!(e, Event::TrialEnded),
+        [Event::TrialFailed {
+            because: "no space left on device".to_owned(),
+        }],
+    );
+    assert_eq!(
+        tale.judged().error.as_deref(),
+        Some("no space left on device")
+    );
+}
+
+#[test]
+fn noise_is_noise_even_where_the_crash_did_not_land() {
+    let tale = not_started(SessionFault::Lost).after(
+        |e| matches!(e, Event::ServerStarted { .. }),
+        [line(Session::A, Way::FromServer, LineShape::Noise, "")],
+    );
+    tale.breaks(Question::Protocol, "listening on 8080");
+}
+
+#[test]
+fn a_server_killed_by_the_crash_itself_may_be_reaped_before_the_crash_is_noted() {
+    let tale = Tale::good_with(crash(serde_json::json!({ "at": "idle", "kill": "server" })))
+        .without(|e| matches!(e, Event::ProcessExited { pid: SERVER, .. }))
+        .before(
+            |e| matches!(e, Event::CrashFired { .. }),
+            [Event::ProcessExited {
+                pid: SERVER,
+                exit: Exit::Signal {
+                    number: 9,
+                    core: false,
+                },
+                comm: None,
+            }],
+        );
+    tale.holds(Question::Helpers);
+    assert!(tale.asked(Question::Eof).is_none());
+}

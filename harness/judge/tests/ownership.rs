@@ -1,0 +1,409 @@
+//! `ownership`.
+
+use serde_json::{Value, json};
+
+use super::tale::*;
+use crate::journal::*;
+use crate::spec::{CrashPoint, Question};
+
+fn point() -> Tale {
+    Tale::good(CrashPoint::AfterAcceptance)
+}
+
+/// Sets a field in every row of session A's call, at all moments.
+fn field(name: &'static str, value: Value) -> impl Fn(&mut Event) -> bool {
+    rows_from(Moment::Dispatch, move |rows| {
+        for row in rows {
+            row.fields.insert(name.to_owned(), value.clone());
+        }
+    })
+}
+
+/// Session A's outcome says something else.
+fn says(word: &'static str) -> impl Fn(&mut Event) -> bool {
+    rows_from(Moment::ClientGone, move |rows| {
+        for row in rows {
+            let is_outcome = row.text("outcome").as_deref() != Some("intended");
+            if is_outcome && row.text("call").as_deref() == Some("call-a") {
+                row.fields.insert("outcome".to_owned(), json!(word));
+                row.fields.insert("effect".to_owned(), json!("build-1"));
+            }
+        }
+    })
+}
+
+fn without_outcome(word: &'static str) -> impl Fn(&mut Event) -> bool {
+    rows_from(Moment::ClientGone, move |rows| {
+        rows.retain(|row| {
+            row.text("outcome").as_deref() != Some(word)
+                || row.text("call").as_deref() != Some("call-a")
+        });
+    })
+}
+
+// ---- ownership: the intent ---------------------------------------------------------------------------------------
+
+#[test]
+fn a_record_that_names_all_before_the_dispatch_holds() {
+    let answer = point().holds(Question::Ownership);
+    assert_eq!(
+        answer.because,
+        "at the moment of dispatch the record named the call, run, process, approval, target and key; \
+         the outcome is recorded as “unknown”, and the remote's reply never arrived"
+    );
+}
+
+#[test]
+fn it_is_not_asked_before_a_dispatch() {
+    for point in [
+        CrashPoint::Idle,
+        CrashPoint::CallUnread,
+        CrashPoint::CallWritten,
+    ] {
+        assert!(Tale::good(point).asked(Question::Ownership).is_none());
+    }
+}
+
+#[test]
+fn a_row_that_is_only_there_after_sending_breaks() {
+    point()
+        .change(rows_at(Moment::Dispatch, Vec::clear))
+        .breaks_only(
+            Question::Ownership,
+            "at the moment of dispatch no row of the record named the call",
+        );
+}
+
+#[test]
+fn without_a_held_dispatch_the_point_is_looked_at() {
+    let tale = point().without(read_at(Moment::Dispatch));
+    tale.holds(Question::Ownership);
+    tale.change(rows_at(Moment::Point, Vec::clear))
+        .breaks_only(Question::Ownership, "at the crash point");
+}
+
+#[test]
+fn only_the_connection_that_carries_the_effect_counts() {
+    let exchange = Event::RecordRead {
+        moment: Moment::Dispatch,
+        connection: Some(40),
+        present: true,
+        bytes: 0,
+        rows: Vec::new(),
+        lines: 0,
+        torn: 0,
+        unreadable: None,
+    };
+    for point in [CrashPoint::BeforeDispatch, CrashPoint::AfterAcceptance] {
+        Tale::good(point)
+            .after(
+                |e| matches!(e, Event::ConnectionHeld { .. }),
+                [exchange.clone()],
+            )
+            .holds(Question::Ownership);
+    }
+}
+
+#[test]
+fn each_field_that_the_drill_names_is_required() {
+    for (name, words) in [
+        ("run", "does not name the run"),
+        ("process", "does not name the process"),
+        ("approval", "does not name the approval"),
+        ("target", "does not name the target"),
+        ("key", "does not name the key"),
+    ] {
+        point()
+            .change(field(name, json!("")))
+            .breaks(Question::Ownership, words);
+        point()
+            .change(field(name, Value::Null))
+            .breaks(Question::Ownership, words);
+    }
+}
+
+#[test]
+fn each_field_must_be_the_right_one() {
+    for (name, wrong, words) in [
+        ("run", json!("mcp-client"), "names another run (mcp-client)"),
+        (
+            "process",
+            json!(4711),
+            "names a process that is not of session A (4711)",
+        ),
+        (
+            "process",
+            json!(CLIENT),
+            "names a process that is not of session A",
+        ),
+        ("approval", json!("yes"), "names another approval"),
+        (
+            "key",
+            json!("1"),
+            "names another key (1) than the request carried",
+        ),
+    ] {
+        point()
+            .change(field(name, wrong))
+            .breaks(Question::Ownership, words);
+    }
+}
+
+#[test]
+fn a_field_that_the_drill_does_not_name_is_not_required() {
+    let few = json!({ "expect": { "ownership": { "record": {
+        "run": null, "process": null, "approval": null, "target": null, "key": null, "effect": null } } } });
+    let bare = rows_from(Moment::Dispatch, |rows| {
+        for row in rows {
+            row.fields
+                .retain(|name, _| name == "call" || name == "outcome");
+        }
+    });
+    point()
+        .drilled_with(few)
+        .change(bare)
+        .holds(Question::Ownership);
+}
+
+#[test]
+fn a_child_of_the_server_may_own_the_row() {
+    point()
+        .alive_from(Moment::Point, &process(HELPER))
+        .change(field("process", json!("7")))
+        .holds(Question::Ownership);
+}
+
+#[test]
+fn a_row_that_is_no_intent_breaks_and_is_quoted() {
+    point()
+        .change(rows_at(Moment::Dispatch, |rows| {
+            rows[0]
+                .fields
+                .insert("outcome".to_owned(), json!("sending"));
+        }))
+        .breaks_only(Question::Ownership, "the last one says “sending”");
+}
+
+#[test]
+fn a_record_that_does_not_exist_breaks() {
+    point()
+        .change(|event| match event {
+            Event::RecordRead {
+                moment: Moment::Dispatch,
+                present,
+                rows,
+                ..
+            } => {
+                *present = false;
+                rows.clear();
+                true
+            }
+            _ => false,
+        })
+        .breaks_only(Question::Ownership, "the record did not exist");
+}
+
+#[test]
+fn a_record_that_cannot_be_read_is_open() {
+    point()
+        .change(|event| match event {
+            Event::RecordRead { unreadable, .. } => {
+                *unreadable = Some("outside the work folder".to_owned());
+                true
+            }
+            _ => false,
+        })
+        .leaves_open(Question::Ownership, "outside the work folder");
+}
+
+#[test]
+fn a_record_that_was_never_read_is_open() {
+    point()
+        .without(|e| matches!(e, Event::RecordRead { .. }))
+        .leaves_open(
+            Question::Ownership,
+            "was not read at the moment of dispatch",
+        );
+}
+
+// ---- ownership: the outcome --------------------------------------------------------------------------------------
+
+#[test]
+fn an_outcome_that_is_missing_breaks() {
+    point()
+        .change(without_outcome("unknown"))
+        .breaks_only(Question::Ownership, "no row of the record told the outcome");
+    Tale::good(CrashPoint::BeforeDispatch)
+        .change(without_outcome("failed"))
+        .breaks_only(Question::Ownership, "no row of the record told the outcome");
+}
+
+#[test]
+fn where_the_reply_was_lost_only_unknown_is_true() {
+    for point in [CrashPoint::Sent, CrashPoint::AfterAcceptance] {
+        Tale::good(point).holds(Question::Ownership);
+        Tale::good(point)
+            .change(says("success"))
+            .breaks(Question::Ownership, "nobody could know");
+        for lie in ["failed", "denied", "cancelled"] {
+            Tale::good(point)
+                .change(says(lie))
+                .breaks(Question::Ownership, "but the remote applied 1 effect");
+        }
+    }
+}
+
+#[test]
+fn half_a_reply_may_have_told_the_effect() {
+    let tale = Tale::good(CrashPoint::TornReply).change(says("success"));
+    tale.holds(Question::Ownership);
+    tale.change(rows_from(Moment::ClientGone, |rows| {
+        for row in rows {
+            row.fields.remove("effect");
+        }
+    }))
+    .breaks(Question::Ownership, "nobody could know");
+}
+
+#[test]
+fn where_the_reply_was_delivered_success_or_unknown_is_true() {
+    let tale = || Tale::good(CrashPoint::AfterReply);
+    tale().holds(Question::Ownership);
+    tale().change(says("unknown")).holds(Question::Ownership);
+    tale()
+        .change(says("failed"))
+        .breaks(Question::Ownership, "but the remote applied 1 effect");
+}
+
+#[test]
+fn where_the_client_has_the_result_only_success_is_true() {
+    let tale = || Tale::good(CrashPoint::AfterResult);
+    tale().holds(Question::Ownership);
+    tale()
+        .change(says("unknown"))
+        .breaks_only(Question::Ownership, "had given the result to its client");
+}
+
+#[test]
+fn a_reply_that_came_with_the_release_was_delivered() {
+    point()
+        .without(|e| matches!(e, Event::ReplyLost { .. }))
+        .before(
+            |e| matches!(e, Event::ProcessExited { pid: SERVER, .. }),
+            [replied(1)],
+        )
+        .change(says("success"))
+        .holds(Question::Ownership);
+}
+
+#[test]
+fn a_success_must_name_the_effect_where_the_drill_names_it() {
+    let named = |value: Value| {
+        Tale::good(CrashPoint::AfterResult).change(rows_from(Moment::Dispatch, move |rows| {
+            for row in rows {
+                row.fields.insert("effect".to_owned(), value.clone());
+            }
+        }))
+    };
+    named(Value::Null).breaks(Question::Ownership, "without the remote's id of the effect");
+    named(json!("build-7")).breaks(
+        Question::Ownership,
+        "names another effect than the remote made",
+    );
+}
+
+#[test]
+fn where_nothing_was_made_only_success_is_a_lie() {
+    for word in ["failed", "refused", "unknown"] {
+        Tale::good(CrashPoint::BeforeDispatch)
+            .change(says(word))
+            .holds(Question::Ownership);
+    }
+    Tale::good(CrashPoint::BeforeDispatch)
+        .change(says("ok"))
+        .breaks_only(
+            Question::Ownership,
+            "the record says “ok” of the call, but the remote applied nothing",
+        );
+}
+
+#[test]
+fn a_server_that_cancelled_its_effect_may_say_so() {
+    point()
+        .after(
+            |e| matches!(e, Event::EffectApplied { .. }),
+            [Event::EffectCancelled {
+                request: 2,
+                effect: "build-1".to_owned(),
+            }],
+        )
+        .change(says("cancelled"))
+        .holds(Question::Ownership);
+}
+
+#[test]
+fn a_server_that_cancelled_something_else_may_not() {
+    point()
+        .after(
+            |e| matches!(e, Event::EffectApplied { .. }),
+            [Event::EffectCancelled {
+                request: 2,
+                effect: "build-0".to_owned(),
+            }],
+        )
+        .change(says("cancelled"))
+        .breaks(Question::Ownership, "but the remote applied 1 effect");
+}
+
+#[test]
+fn the_last_outcome_counts() {
+    point()
+        .change(rows_from(Moment::ClientGone, |rows| {
+            rows.push(row("call-a", "success"));
+        }))
+        .breaks(Question::Ownership, "“success”");
+}
+
+#[test]
+fn the_words_are_those_of_the_drill() {
+    let words = json!({ "expect": { "ownership": { "outcomes": { "unknown": ["dunno"] } } } });
+    let tale = point().drilled_with(words);
+    tale.breaks(Question::Ownership, "no row of the record told the outcome");
+    tale.change(says("dunno")).holds(Question::Ownership);
+}
+
+#[test]
+fn a_server_that_had_to_be_killed_owed_no_outcome() {
+    point()
+        .never_exiting()
+        .change(without_outcome("unknown"))
+        .leaves_open(Question::Ownership, "had to be ended by SIGKILL");
+    point()
+        .never_exiting()
+        .change(rows_at(Moment::Dispatch, Vec::clear))
+        .breaks(Question::Ownership, "no row of the record named the call");
+}
+
+#[test]
+fn a_server_that_the_drill_kills_owes_only_the_intent() {
+    Tale::good_with(crash(json!({ "at": "after-acceptance", "kill": "server" })))
+        .change(without_outcome("unknown"))
+        .holds(Question::Ownership);
+}
+
+#[test]
+fn lines_that_are_torn_break() {
+    point()
+        .change(|event| match event {
+            Event::RecordRead {
+                moment: Moment::AfterStop,
+                torn,
+                ..
+            } => {
+                *torn = 2;
+                true
+            }
+            _ => false,
+        })
+        .breaks_only(Question::Ownership, "2 lines of the record cannot be read");
+}

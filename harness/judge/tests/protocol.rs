@@ -1,0 +1,234 @@
+//! `protocol`.
+
+use serde_json::json;
+
+use super::tale::*;
+use crate::journal::*;
+use crate::spec::{CrashPoint, Question};
+
+fn point() -> Tale {
+    Tale::good(CrashPoint::AfterAcceptance)
+}
+
+fn closes_stdin(point: CrashPoint) -> Tale {
+    Tale::good_with(crash(json!({ "at": point, "close": ["stdin"] })))
+}
+
+// ---- protocol ----------------------------------------------------------------------------------------------------
+
+#[test]
+fn noise_on_the_stdout_of_any_session_breaks_and_is_quoted() {
+    for session in [Session::A, Session::Revoked, Session::B] {
+        let answer = point()
+            .after(
+                |e| matches!(e, Event::Handshaken { session: of, .. } if *of == session),
+                [line(session, Way::FromServer, LineShape::Noise, "")],
+            )
+            .breaks_only(Question::Protocol, "“listening on 8080”");
+        assert!(
+            answer.because.starts_with(&session.to_string()),
+            "{}",
+            answer.because
+        );
+        assert!(!answer.stable.contains("8080"), "{}", answer.stable);
+    }
+}
+
+#[test]
+fn what_the_client_writes_is_never_noise() {
+    point()
+        .after(
+            |e| matches!(e, Event::Handshaken { .. }),
+            [line(Session::A, Way::ToServer, LineShape::Noise, "")],
+        )
+        .holds(Question::Protocol);
+}
+
+#[test]
+fn a_torn_last_line_breaks_while_nobody_asked_the_server_to_end() {
+    let torn = |session| Event::StdoutEnded { session, torn: 12 };
+    point()
+        .before(
+            |e| {
+                matches!(
+                    e,
+                    Event::SessionEnded {
+                        session: Session::B
+                    }
+                )
+            },
+            [torn(Session::B)],
+        )
+        .breaks_only(
+            Question::Protocol,
+            "in the middle of a line, after 12 bytes",
+        );
+    point()
+        .after(
+            |e| {
+                matches!(
+                    e,
+                    Event::SessionEnded {
+                        session: Session::B
+                    }
+                )
+            },
+            [torn(Session::B)],
+        )
+        .holds(Question::Protocol);
+    Tale::good_with(crash(json!({ "at": "idle", "kill": "server" })))
+        .after(
+            |e| matches!(e, Event::CrashFired { .. }),
+            [torn(Session::A)],
+        )
+        .holds(Question::Protocol);
+}
+
+#[test]
+fn a_line_that_was_torn_after_the_client_closed_stdin_is_no_fault_of_that_session_alone() {
+    let torn = |session| Event::StdoutEnded { session, torn: 12 };
+    let closed = |session| Event::ClientClosed {
+        session,
+        stream: "stdin".to_owned(),
+    };
+    let tale = |session| {
+        point().before(
+            |e| {
+                matches!(
+                    e,
+                    Event::SessionEnded {
+                        session: Session::B
+                    }
+                )
+            },
+            [closed(session), torn(Session::B)],
+        )
+    };
+    tale(Session::B).holds(Question::Protocol);
+    tale(Session::Revoked).breaks_only(Question::Protocol, "in the middle of a line");
+}
+
+#[test]
+fn an_answer_that_is_lost_breaks_where_the_client_could_still_read() {
+    let is_answer = |e: &Event| matches!(e, Event::LinePassed { session: Session::A, way: Way::FromServer, id: Some(id), .. } if id == "1");
+    let log = json!({ "expect": { "ownership": null } });
+    closes_stdin(CrashPoint::CallWritten)
+        .without(is_answer)
+        .drilled_with(log.clone())
+        .breaks_only(
+            Question::Protocol,
+            "(tools/call) was never answered, and the server exited with status 0",
+        );
+    // An outcome in the record accounts for it.
+    closes_stdin(CrashPoint::CallWritten)
+        .without(is_answer)
+        .holds(Question::Protocol);
+    // A dead client reads nothing.
+    Tale::good(CrashPoint::CallWritten)
+        .drilled_with(log)
+        .holds(Question::Protocol);
+}
+
+#[test]
+fn a_server_that_still_runs_has_not_lost_its_answer() {
+    let is_answer = |e: &Event| matches!(e, Event::LinePassed { session: Session::A, way: Way::FromServer, id: Some(id), .. } if id == "1");
+    closes_stdin(CrashPoint::CallWritten)
+        .never_exiting()
+        .without(is_answer)
+        .drilled_with(json!({ "expect": { "ownership": null } }))
+        .holds(Question::Protocol);
+}
+
+#[test]
+fn a_handshake_probe_need_not_be_answered() {
+    closes_stdin(CrashPoint::Idle)
+        .before(
+            |e| {
+                matches!(
+                    e,
+                    Event::Handshaken {
+                        session: Session::A,
+                        ..
+                    }
+                )
+            },
+            [line(Session::A, Way::ToServer, LineShape::Request, "probe")],
+        )
+        .holds(Question::Protocol);
+}
+
+#[test]
+fn a_request_before_the_result_must_have_been_answered() {
+    Tale::good(CrashPoint::AfterResult)
+        .after(
+            |e| {
+                matches!(
+                    e,
+                    Event::Handshaken {
+                        session: Session::A,
+                        ..
+                    }
+                )
+            },
+            [line(Session::A, Way::ToServer, LineShape::Request, "77")],
+        )
+        .breaks_only(Question::Protocol, "was never answered");
+}
+
+#[test]
+fn a_later_server_that_ends_instead_of_answering_breaks() {
+    let nothing = |event: &mut Event| match event {
+        Event::CallAnswered {
+            session: Session::B,
+            shape,
+            ..
+        } => {
+            *shape = AnswerShape::Nothing;
+            true
+        }
+        _ => false,
+    };
+    let tale = point().change(nothing);
+    tale.clone()
+        .before(
+            |e| {
+                matches!(
+                    e,
+                    Event::CallAnswered {
+                        session: Session::B,
+                        ..
+                    }
+                )
+            },
+            [exited(21, 0)],
+        )
+        .breaks(
+            Question::Protocol,
+            "the server of session B exited with status 0 while its call was not answered",
+        );
+    tale.clone()
+        .before(
+            |e| {
+                matches!(
+                    e,
+                    Event::CallAnswered {
+                        session: Session::B,
+                        ..
+                    }
+                )
+            },
+            [Event::StdoutEnded {
+                session: Session::B,
+                torn: 0,
+            }],
+        )
+        .breaks(Question::Protocol, "closed its stdout");
+    tale.holds(Question::Protocol);
+}
+
+#[test]
+fn a_silent_server_holds() {
+    Tale::good(CrashPoint::Startup)
+        .without(|e| matches!(e, Event::LinePassed { .. }))
+        .holds_saying(Question::Protocol, "nothing came on stdout");
+}

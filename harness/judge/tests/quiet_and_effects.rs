@@ -1,0 +1,467 @@
+//! `quiet` and `effects`.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::tale::*;
+use crate::journal::*;
+use crate::spec::{CrashPoint, Question, Signal};
+
+fn point() -> Tale {
+    Tale::good(CrashPoint::AfterAcceptance)
+}
+
+fn is_eof(event: &Event) -> bool {
+    matches!(event, Event::EofInPipe { .. })
+}
+
+/// The quiet period is watched: this long, with this much wanted by each process.
+fn watched(window: u64, wanted: &[(Pid, u64)]) -> impl Fn(&mut Event) -> bool {
+    let wanted: BTreeMap<Pid, u64> = wanted.iter().copied().collect();
+    move |event| match event {
+        Event::QuietEnded { .. } => {
+            *event = Event::QuietEnded {
+                empty: false,
+                window,
+                wanted: wanted.clone(),
+            };
+            true
+        }
+        _ => false,
+    }
+}
+
+fn late_write() -> [Event; 4] {
+    [
+        Event::ConnectionReleased { connection: 1 },
+        Event::ConnectionAccepted { connection: 1 },
+        request(1, "POST /builds"),
+        applied(1, "build-1", "key-a"),
+    ]
+}
+
+// ---- quiet: operations -------------------------------------------------------------------------------------------
+
+#[test]
+fn an_empty_cell_is_quiet() {
+    let answer = point().holds(Question::Quiet);
+    assert_eq!(
+        answer.because,
+        "nothing was left 9 ms after the session was gone, and no new request had arrived"
+    );
+}
+
+#[test]
+fn a_cell_with_a_calm_process_is_quiet() {
+    point()
+        .never_exiting()
+        .without(|e| {
+            matches!(
+                e,
+                Event::SignalSent {
+                    signal: Signal::Kill,
+                    ..
+                }
+            )
+        })
+        .change(watched(500 * MS, &[(SERVER, 249 * MS), (CLIENT, 500 * MS)]))
+        .holds(Question::Quiet);
+}
+
+#[test]
+fn a_poller_breaks() {
+    let answer = point()
+        .after(
+            |e| matches!(e, Event::QuietStarted),
+            [
+                sought(2),
+                request(2, "GET /builds"),
+                sought(3),
+                request(3, "GET /builds"),
+            ],
+        )
+        .breaks_only(
+            Question::Quiet,
+            "2 requests arrived after the session was gone (GET /builds)",
+        );
+    assert!(
+        answer.stable.starts_with("several requests arrived"),
+        "{}",
+        answer.stable
+    );
+}
+
+#[test]
+fn a_late_write_on_the_pending_connection_breaks_quiet_and_effects() {
+    let tale = Tale::good(CrashPoint::BeforeDispatch)
+        .after(|e| matches!(e, Event::RemoteReleased), late_write());
+    tale.breaks(Question::Quiet, "a late write");
+    tale.breaks(
+        Question::Effects,
+        "the remote applied 1 effect for this call",
+    );
+}
+
+#[test]
+fn a_late_write_counts_wherever_the_release_lets_it_come() {
+    Tale::good(CrashPoint::BeforeDispatch)
+        .after(phase(Phase::Quiet), late_write())
+        .breaks(Question::Quiet, "1 request arrived");
+}
+
+#[test]
+fn a_connection_that_was_pending_and_never_completes_is_nothing() {
+    Tale::good(CrashPoint::BeforeDispatch)
+        .after(
+            |e| matches!(e, Event::RemoteReleased),
+            [Event::ConnectionReleased { connection: 1 }],
+        )
+        .holds(Question::Quiet);
+}
+
+#[test]
+fn a_connection_that_is_begun_after_eof_breaks_without_a_request() {
+    point().after(is_eof, [sought(2)]).breaks_only(
+        Question::Quiet,
+        "1 connection to the remote was begun after the session was gone",
+    );
+}
+
+#[test]
+fn a_request_that_was_on_its_way_is_not_new() {
+    point()
+        .before(is_eof, [sought(2)])
+        .after(is_eof, [request(2, "GET /builds")])
+        .holds(Question::Quiet);
+}
+
+#[test]
+fn a_second_request_on_an_old_connection_is_new() {
+    let mut again = request(2, "GET /builds");
+    if let Event::RequestReceived { connection, .. } = &mut again {
+        *connection = 1;
+    }
+    point()
+        .after(is_eof, [again])
+        .breaks(Question::Quiet, "GET /builds");
+}
+
+#[test]
+fn the_calls_own_dispatch_is_allowed_where_the_client_died_before_it() {
+    for point in [CrashPoint::CallUnread, CrashPoint::CallWritten] {
+        let tale = Tale::good(point);
+        tale.holds(Question::Quiet);
+        tale.after(
+            |e| matches!(e, Event::ReplyHeld { .. }),
+            [sought(2), request(2, "POST /builds")],
+        )
+        .breaks(Question::Quiet, "1 request arrived");
+    }
+}
+
+#[test]
+fn the_calls_other_requests_are_allowed_once_too() {
+    Tale::good(CrashPoint::CallUnread)
+        .after(
+            phase(Phase::Observe),
+            [sought(2), request(2, "GET /builds")],
+        )
+        .holds(Question::Quiet);
+}
+
+#[test]
+fn one_connection_without_a_request_is_the_calls_own_where_the_client_died_before_it() {
+    let unheard = |e: &Event| {
+        matches!(
+            e,
+            Event::RequestReceived { request: 1, .. } | Event::EffectApplied { request: 1, .. }
+        )
+    };
+    let tale = Tale::good(CrashPoint::CallUnread).without(unheard);
+    tale.holds(Question::Quiet);
+    tale.after(is_eof, [sought(5)])
+        .breaks(Question::Quiet, "connection");
+}
+
+#[test]
+fn a_retry_is_not_the_calls_own_dispatch_where_that_had_gone_out_before_eof() {
+    let early = [
+        sought(1),
+        request(1, "POST /builds"),
+        applied(1, "build-1", "key-a"),
+    ];
+    let tale = Tale::good(CrashPoint::CallWritten)
+        .without(|e| matches!(e, Event::ConnectionSought { connection: 1, .. }))
+        .without(|e| {
+            matches!(
+                e,
+                Event::RequestReceived { request: 1, .. } | Event::EffectApplied { request: 1, .. }
+            )
+        })
+        .before(|e| matches!(e, Event::CrashFired { .. }), early);
+    tale.holds(Question::Quiet);
+    tale.clone()
+        .after(is_eof, [sought(2), request(2, "POST /builds")])
+        .breaks(Question::Quiet, "POST /builds");
+    tale.after(is_eof, [sought(2)])
+        .breaks(Question::Quiet, "connection");
+}
+
+#[test]
+fn our_own_probe_is_not_an_operation_of_the_server() {
+    let revoked = Credential::Run {
+        run: Session::A,
+        derived: false,
+        revoked: true,
+    };
+    let probe = [
+        sought(70),
+        request_by(70, "GET /whoami", revoked.clone()),
+        Event::RequestRefused {
+            request: 70,
+            credential: revoked,
+        },
+    ];
+    let tale = point().after(|e| matches!(e, Event::Revoked { .. }), probe);
+    tale.holds(Question::Revocation);
+    tale.holds(Question::Quiet);
+    // A survivor that asks the same is one.
+    tale.after(
+        |e| matches!(e, Event::Revoked { .. }),
+        [sought(71), request(71, "GET /whoami")],
+    )
+    .breaks(Question::Quiet, "GET /whoami");
+}
+
+#[test]
+fn without_eof_nothing_can_be_told_to_be_late() {
+    point()
+        .without(is_eof)
+        .leaves_open(Question::Quiet, "nothing shows when the session was gone");
+}
+
+#[test]
+fn a_quiet_period_that_was_not_watched_is_open() {
+    point()
+        .without(|e| matches!(e, Event::QuietEnded { .. }))
+        .leaves_open(Question::Quiet, "was not watched to its end");
+}
+
+#[test]
+fn a_hung_client_is_only_asked_for_cpu_and_sigterm() {
+    let tale = Tale::good_with(crash(json!({ "at": "idle", "signal": "STOP" }))).without(is_eof);
+    let calm = tale.clone().change(watched(500 * MS, &[(SERVER, 0)]));
+    calm.holds(Question::Quiet);
+    calm.after(
+        |e| matches!(e, Event::QuietStarted),
+        [sought(2), request(2, "GET /builds")],
+    )
+    .holds(Question::Quiet);
+    tale.change(watched(500 * MS, &[(SERVER, 500 * MS)]))
+        .breaks(Question::Quiet, "spinning");
+}
+
+#[test]
+fn a_worker_that_writes_after_the_server_was_killed_breaks() {
+    Tale::good_with(crash(json!({ "at": "after-acceptance", "kill": "server" })))
+        .without(is_eof)
+        .after(
+            |e| matches!(e, Event::QuietStarted),
+            [sought(2), request(2, "POST /builds")],
+        )
+        .breaks(Question::Quiet, "POST /builds");
+}
+
+// ---- quiet: CPU and SIGTERM --------------------------------------------------------------------------------------
+
+#[test]
+fn a_spinner_breaks_even_where_it_gets_little_of_the_cpu() {
+    point()
+        .change(watched(500 * MS, &[(SERVER, 251 * MS)]))
+        .breaks_only(Question::Quiet, "`deploy` (pid 3) was spinning: it wanted the CPU for 251 ms of a quiet period of 500 ms");
+}
+
+#[test]
+fn a_window_that_is_too_short_tells_nothing_of_the_cpu() {
+    point()
+        .change(watched(199 * MS, &[(SERVER, 199 * MS)]))
+        .leaves_open(Question::Quiet, "too short");
+}
+
+#[test]
+fn a_declared_helper_may_work_and_may_ignore_sigterm() {
+    let allowed = json!({ "expect": { "eof": null, "helpers": { "allow": [
+        { "command": "^sleep", "because": "durable" } ] } } });
+    let tale = point()
+        .alive_from(Moment::Point, &process(HELPER))
+        .change(watched(500 * MS, &[(HELPER, 500 * MS)]))
+        .after(phase(Phase::Stop), [term(HELPER), kill(HELPER)]);
+    tale.breaks(Question::Quiet, "`sleep 600` (pid 7) ignored SIGTERM");
+    tale.drilled_with(allowed).holds(Question::Quiet);
+}
+
+#[test]
+fn a_survivor_that_ignores_sigterm_breaks() {
+    point().never_exiting().breaks(
+        Question::Quiet,
+        "`deploy` (pid 3) ignored SIGTERM and had to be killed",
+    );
+}
+
+#[test]
+fn a_survivor_that_ends_at_sigterm_holds() {
+    point()
+        .alive_from(Moment::End, &process(HELPER))
+        .after(phase(Phase::Stop), [term(HELPER), exited(HELPER, 0)])
+        .holds(Question::Quiet);
+}
+
+#[test]
+fn a_survivor_that_ends_by_itself_just_as_sigkill_is_sent_holds() {
+    point()
+        .alive_from(Moment::End, &process(HELPER))
+        .after(
+            phase(Phase::Stop),
+            [term(HELPER), kill(HELPER), exited(HELPER, 0)],
+        )
+        .holds(Question::Quiet);
+}
+
+#[test]
+fn our_own_client_may_be_killed() {
+    point()
+        .after(phase(Phase::Stop), [term(CLIENT), kill(CLIENT)])
+        .holds(Question::Quiet);
+}
+
+// ---- effects -----------------------------------------------------------------------------------------------------
+
+#[test]
+fn one_effect_holds_after_acceptance() {
+    let answer = point().holds(Question::Effects);
+    assert_eq!(
+        answer.because,
+        "the remote applied 1 effect for this call (build build-1 with key key-a) (exactly 1 is right at after-acceptance)"
+    );
+}
+
+#[test]
+fn a_second_effect_breaks_and_the_keys_are_compared() {
+    let twice = |key: &str| {
+        point().after(
+            is_eof,
+            [
+                sought(2),
+                request(2, "POST /builds"),
+                applied(2, "build-2", key),
+            ],
+        )
+    };
+    let answer = twice("key-2").breaks(Question::Effects, "applied 2 effects");
+    assert!(
+        answer.stable.contains("each with another key"),
+        "{}",
+        answer.stable
+    );
+    twice("key-a").breaks(Question::Effects, "one key for all");
+}
+
+#[test]
+fn an_effect_before_dispatch_breaks_and_tells_how_late_it_came() {
+    Tale::good(CrashPoint::BeforeDispatch)
+        .after(|e| matches!(e, Event::RemoteReleased), late_write())
+        .breaks(
+            Question::Effects,
+            "where none is right at before-dispatch; the last one came 7 ms after the crash",
+        );
+}
+
+#[test]
+fn a_server_whose_client_only_hangs_may_go_on_with_its_dispatch() {
+    let tale = Tale::good_with(crash(json!({ "at": "before-dispatch", "signal": "STOP" })))
+        .without(is_eof)
+        .after(|e| matches!(e, Event::RemoteReleased), late_write());
+    tale.holds(Question::Effects);
+    tale.after(
+        |e| matches!(e, Event::RemoteReleased),
+        [applied(2, "b", "c")],
+    )
+    .breaks(Question::Effects, "at most 1 is right");
+}
+
+#[test]
+fn an_effect_of_a_server_that_just_starts_breaks() {
+    Tale::good(CrashPoint::Startup)
+        .after(
+            |e| matches!(e, Event::ServerStarted { .. }),
+            [request(1, "POST /builds"), applied(1, "build-1", "key-a")],
+        )
+        .breaks(Question::Effects, "none is right at startup");
+}
+
+#[test]
+fn no_effect_or_one_is_right_where_the_request_was_on_its_way() {
+    for point in [
+        CrashPoint::CallUnread,
+        CrashPoint::CallWritten,
+        CrashPoint::Sent,
+    ] {
+        let tale = Tale::good(point);
+        tale.holds(Question::Effects);
+        tale.without(|e| matches!(e, Event::EffectApplied { .. }))
+            .holds(Question::Effects);
+    }
+}
+
+#[test]
+fn a_missing_effect_breaks_where_the_remote_had_accepted() {
+    point()
+        .without(|e| matches!(e, Event::EffectApplied { .. }))
+        .breaks(
+            Question::Effects,
+            "applied 0 effects for this call, where exactly 1 is right",
+        );
+}
+
+#[test]
+fn the_drill_may_expect_other_counts() {
+    let two = json!({ "expect": { "eof": null, "effects": { "after-acceptance": 2, "sent": { "at_most": 0 } } } });
+    point()
+        .drilled_with(two.clone())
+        .breaks(Question::Effects, "exactly 2 is right");
+    Tale::good(CrashPoint::Sent)
+        .drilled_with(two)
+        .breaks(Question::Effects, "at most 0 is right");
+}
+
+#[test]
+fn effects_of_the_calls_before_are_not_of_this_call() {
+    point()
+        .before(
+            phase(Phase::Arm),
+            [request(50, "POST /builds"), applied(50, "build-0", "key-0")],
+        )
+        .holds(Question::Effects);
+}
+
+#[test]
+fn effects_of_later_sessions_are_not_of_this_question() {
+    let tale = Tale::good(CrashPoint::Idle);
+    tale.holds(Question::Effects);
+    tale.after(
+        phase(Phase::RevokedSession),
+        [applied(8, "build-8", "key-r")],
+    )
+    .holds(Question::Effects);
+}
+
+#[test]
+fn an_effect_of_a_survivor_after_revoking_counts() {
+    point()
+        .after(
+            |e| matches!(e, Event::Revoked { .. }),
+            [applied(60, "build-6", "key-6")],
+        )
+        .breaks(Question::Effects, "2 effects");
+}

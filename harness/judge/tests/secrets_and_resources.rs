@@ -1,0 +1,446 @@
+//! `secrets` and `resources`.
+
+use serde_json::json;
+
+use super::tale::*;
+use crate::journal::*;
+use crate::spec::{CrashPoint, Question};
+
+fn point() -> Tale {
+    Tale::good(CrashPoint::AfterAcceptance)
+}
+
+// ---- secrets -----------------------------------------------------------------------------------------------------
+
+fn with_token(mut process: Process) -> Process {
+    process.secrets_in_environ = vec!["token of run A".to_owned()];
+    process
+}
+
+#[test]
+fn a_credential_in_the_servers_environment_alone_holds() {
+    point().never_exiting().holds(Question::Secrets);
+}
+
+#[test]
+fn a_credential_in_arguments_breaks_and_is_named() {
+    let mut helper = process(HELPER);
+    helper.secrets_in_argv = vec!["token of run A".to_owned()];
+    point().alive_from(Moment::Point, &helper).breaks(
+        Question::Secrets,
+        "token of run A stood in the arguments of `sleep 600` (pid 7)",
+    );
+}
+
+#[test]
+fn a_credential_in_a_helpers_environment_breaks_once() {
+    let answer = point()
+        .alive_from(Moment::Point, &with_token(process(HELPER)))
+        .breaks(
+            Question::Secrets,
+            "token of run A stood in the environment of `sleep 600` (pid 7)",
+        );
+    assert_eq!(answer.evidence.len(), 1);
+}
+
+#[test]
+fn a_helper_that_inherited_the_pipes_is_not_the_server() {
+    let mut helper = with_token(process(HELPER));
+    helper.holds = vec![
+        PipeEnd::StdinRead,
+        PipeEnd::StdoutWrite,
+        PipeEnd::StderrWrite,
+    ];
+    point()
+        .alive_from(Moment::Point, &helper)
+        .breaks(Question::Secrets, "`sleep 600` (pid 7)");
+}
+
+#[test]
+fn a_look_before_the_first_byte_only_counts_where_there_is_no_better_one() {
+    let mut helper = with_token(process(HELPER));
+    helper.holds = vec![PipeEnd::StdinRead, PipeEnd::StdoutWrite];
+    let early = Event::Looked {
+        moment: Moment::Dispatch,
+        session: Session::A,
+        processes: vec![process(CLIENT), process(SERVER), helper.clone()],
+        sockets: Vec::new(),
+    };
+    point()
+        .after(|e| matches!(e, Event::ServerStarted { .. }), [early])
+        .breaks(Question::Secrets, "(pid 7)");
+    // At `startup` nothing tells it from a server behind a wrapper.
+    Tale::good(CrashPoint::Startup)
+        .change(at_point(&helper))
+        .holds(Question::Secrets);
+}
+
+#[test]
+fn a_real_server_behind_wrappers_may_hold_the_credential() {
+    let shell = with_token(process(6));
+    let mut real = with_token(process(HELPER));
+    real.ppid = 6;
+    real.written = Some(200);
+    real.holds = vec![PipeEnd::StdinRead, PipeEnd::StdoutWrite];
+    let wrapper_wrote_nothing = |event: &mut Event| match event {
+        Event::Looked {
+            session: Session::A,
+            processes,
+            ..
+        } => {
+            for process in processes.iter_mut().filter(|p| p.pid == SERVER) {
+                process.written = Some(0);
+            }
+            true
+        }
+        _ => false,
+    };
+    let tale = point().change(wrapper_wrote_nothing);
+    tale.clone()
+        .alive_from(Moment::Point, &shell)
+        .alive_from(Moment::Point, &real)
+        .holds(Question::Secrets);
+    // And it stays the real one when its wrapper has gone.
+    let mut orphan = real.clone();
+    orphan.ppid = 1;
+    tale.clone()
+        .change(|event| match event {
+            Event::Looked {
+                moment: Moment::Point,
+                processes,
+                ..
+            } => {
+                processes.extend([shell.clone(), real.clone()]);
+                true
+            }
+            _ => false,
+        })
+        .alive_from(Moment::ClientGone, &orphan)
+        .holds(Question::Secrets);
+    // What it starts in turn may not.
+    let mut below = with_token(process(9));
+    below.ppid = HELPER;
+    tale.alive_from(Moment::Point, &shell)
+        .alive_from(Moment::Point, &real)
+        .alive_from(Moment::Point, &below)
+        .breaks(Question::Secrets, "(pid 9)");
+}
+
+#[test]
+fn our_own_client_may_hold_the_credential() {
+    let mut client = process(CLIENT);
+    client.secrets_in_argv = vec!["token of run A".to_owned()];
+    point()
+        .alive_from(Moment::Point, &client)
+        .holds(Question::Secrets);
+}
+
+#[test]
+fn a_credential_in_output_breaks_and_says_where() {
+    for (place, words) in [
+        (Place::Stderr, "stood in stderr of session A"),
+        (Place::Stdout, "stood in stdout of session A"),
+        (Place::Log, "stood in a log of session A"),
+    ] {
+        point()
+            .after(
+                |e| matches!(e, Event::SecretsSought { .. }),
+                [Event::SecretSeen {
+                    session: Session::A,
+                    secret: "token of run A".to_owned(),
+                    place,
+                    detail: "line 4".to_owned(),
+                }],
+            )
+            .breaks_only(Question::Secrets, words);
+    }
+}
+
+#[test]
+fn a_process_that_cannot_be_read_is_open_unless_it_is_a_zombie() {
+    let mut hidden = process(HELPER);
+    hidden.readable = false;
+    point().alive_from(Moment::Point, &hidden).leaves_open(
+        Question::Secrets,
+        "the environment of `sleep 600` (pid 7) could not be read",
+    );
+    hidden.state = 'Z';
+    point()
+        .alive_from(Moment::Point, &hidden)
+        .holds(Question::Secrets);
+}
+
+#[test]
+fn output_that_was_not_searched_is_open() {
+    let tale = point().without(|e| {
+        matches!(
+            e,
+            Event::SecretsSought {
+                session: Session::B,
+                ..
+            }
+        )
+    });
+    tale.leaves_open(
+        Question::Secrets,
+        "the output of session B was not searched",
+    );
+    tale.drilled_with(json!({ "authority": null }))
+        .holds(Question::Secrets);
+}
+
+// ---- resources ---------------------------------------------------------------------------------------------------
+
+fn zombie(pid: Pid) -> Process {
+    let mut zombie = process(pid);
+    zombie.state = 'Z';
+    zombie.argv = Vec::new();
+    zombie
+}
+
+/// Adds a look 100 ms after the one at the crash or at the end, which shows the same.
+fn looked_again(tale: Tale, first: Moment, again: Moment) -> Tale {
+    let copied = tale
+        .lines()
+        .into_iter()
+        .find(|line| looked(first)(&line.event))
+        .map(|line| line.event)
+        .unwrap();
+    let Event::Looked {
+        session,
+        processes,
+        sockets,
+        ..
+    } = copied
+    else {
+        unreachable!("it is a look");
+    };
+    tale.after(
+        looked(first),
+        [Event::Looked {
+            moment: again,
+            session,
+            processes,
+            sockets,
+        }],
+    )
+}
+
+fn socket(state: &str) -> impl Fn(&mut Event) -> bool {
+    let socket = Socket {
+        local_port: 40001,
+        remote_port: 8080,
+        state: state.to_owned(),
+    };
+    move |event| match event {
+        Event::Looked {
+            moment: Moment::Point,
+            sockets,
+            ..
+        } => {
+            sockets.push(socket.clone());
+            true
+        }
+        _ => false,
+    }
+}
+
+fn at_point(process: &Process) -> impl Fn(&mut Event) -> bool {
+    let process = process.clone();
+    move |event| match event {
+        Event::Looked {
+            moment: Moment::Point,
+            processes,
+            ..
+        } => {
+            processes.push(process.clone());
+            true
+        }
+        _ => false,
+    }
+}
+
+#[test]
+fn nothing_left_and_a_session_b_that_starts_hold() {
+    let answer = point().holds(Question::Resources);
+    assert!(
+        answer
+            .because
+            .ends_with("and session B started as session A did"),
+        "{}",
+        answer.because
+    );
+    let tale = point();
+    let handshaken = tale.lines().iter().position(|l| {
+        matches!(
+            l.event,
+            Event::Handshaken {
+                session: Session::B,
+                ..
+            }
+        )
+    });
+    assert!(answer.evidence.contains(&(handshaken.unwrap() as u64)));
+}
+
+#[test]
+fn a_zombie_in_two_looks_breaks() {
+    let tale = looked_again(
+        point().change(at_point(&zombie(HELPER))),
+        Moment::Point,
+        Moment::PointAgain,
+    );
+    tale.breaks_only(
+        Question::Resources,
+        "1 zombie was left at the crash: `sleep` (pid 7), never waited for by `deploy` (pid 3)",
+    );
+    let end = point()
+        .never_exiting()
+        .alive_from(Moment::End, &zombie(HELPER));
+    looked_again(end, Moment::End, Moment::EndAgain).breaks(Question::Resources, "at the end");
+}
+
+#[test]
+fn a_zombie_that_was_reaped_meanwhile_holds() {
+    let again = Event::Looked {
+        moment: Moment::PointAgain,
+        session: Session::A,
+        processes: vec![process(CLIENT), process(SERVER)],
+        sockets: Vec::new(),
+    };
+    point()
+        .change(at_point(&zombie(HELPER)))
+        .after(looked(Moment::Point), [again])
+        .holds(Question::Resources);
+}
+
+#[test]
+fn a_pid_that_was_used_again_is_another_zombie() {
+    let mut other = zombie(HELPER);
+    other.started += 1;
+    let again = Event::Looked {
+        moment: Moment::PointAgain,
+        session: Session::A,
+        processes: vec![process(SERVER), other],
+        sockets: Vec::new(),
+    };
+    point()
+        .change(at_point(&zombie(HELPER)))
+        .after(looked(Moment::Point), [again])
+        .holds(Question::Resources);
+}
+
+#[test]
+fn a_zombie_that_was_seen_once_is_open() {
+    point()
+        .change(at_point(&zombie(HELPER)))
+        .leaves_open(Question::Resources, "nobody looked again");
+}
+
+#[test]
+fn a_zombie_of_the_init_or_of_the_client_is_not_the_servers() {
+    for parent in [1, CLIENT] {
+        let mut orphan = zombie(HELPER);
+        orphan.ppid = parent;
+        looked_again(
+            point().change(at_point(&orphan)),
+            Moment::Point,
+            Moment::PointAgain,
+        )
+        .holds(Question::Resources);
+    }
+}
+
+#[test]
+fn a_server_that_the_drill_has_stopped_cannot_wait_or_close() {
+    let stopped = |event: &mut Event| match event {
+        Event::Looked {
+            moment: Moment::Point,
+            processes,
+            ..
+        } => {
+            for process in processes.iter_mut().filter(|p| p.pid == SERVER) {
+                process.state = 'T';
+            }
+            true
+        }
+        _ => false,
+    };
+    let tale = Tale::good(CrashPoint::CallUnread)
+        .change(at_point(&zombie(HELPER)))
+        .change(socket("CLOSE_WAIT"))
+        .change(stopped);
+    looked_again(tale, Moment::Point, Moment::PointAgain).holds(Question::Resources);
+}
+
+#[test]
+fn a_half_closed_socket_in_two_looks_breaks() {
+    looked_again(
+        point().change(socket("CLOSE_WAIT")),
+        Moment::Point,
+        Moment::PointAgain,
+    )
+    .breaks_only(
+        Question::Resources,
+        "1 socket to the remote stayed in CLOSE_WAIT at the crash",
+    );
+    point()
+        .change(socket("CLOSE_WAIT"))
+        .leaves_open(Question::Resources, "nobody looked again");
+    looked_again(
+        point().change(socket("ESTABLISHED")),
+        Moment::Point,
+        Moment::PointAgain,
+    )
+    .holds(Question::Resources);
+}
+
+#[test]
+fn the_remotes_own_end_of_a_connection_is_not_the_servers() {
+    let remotes = |event: &mut Event| match event {
+        Event::Looked {
+            moment: Moment::Point,
+            sockets,
+            ..
+        } => {
+            sockets.push(Socket {
+                local_port: 8080,
+                remote_port: 40001,
+                state: "CLOSE_WAIT".to_owned(),
+            });
+            true
+        }
+        _ => false,
+    };
+    looked_again(point().change(remotes), Moment::Point, Moment::PointAgain)
+        .holds(Question::Resources);
+}
+
+#[test]
+fn without_its_looks_it_is_open() {
+    point()
+        .without(looked(Moment::Point))
+        .leaves_open(Question::Resources, "at the crash");
+    point()
+        .without(looked(Moment::End))
+        .leaves_open(Question::Resources, "at the end");
+}
+
+#[test]
+fn a_session_b_that_nobody_saw_is_open() {
+    point()
+        .without(|e| {
+            matches!(
+                e,
+                Event::Handshaken {
+                    session: Session::B,
+                    ..
+                }
+            )
+        })
+        .leaves_open(Question::Resources, "nothing shows that session B started");
+    let alone = json!({ "recover": null });
+    Tale::good(CrashPoint::Idle)
+        .drilled_with(alone)
+        .holds(Question::Resources);
+}
