@@ -307,9 +307,13 @@ impl<'a> History<'a> {
         })
     }
 
+    /// From when on what happens can come of the call: the harness asked for it, or, at the latest, it was written.
     pub(super) fn issued(&self, of: Session, as_role: CallRole) -> Option<Seen<'a>> {
-        self.first(|e| {
-            matches!(e, Event::CallIssued { session, role, .. } if *session == of && *role == as_role)
+        self.first(|e| match e {
+            Event::CallAsked { session, role, .. } | Event::CallIssued { session, role, .. } => {
+                *session == of && *role == as_role
+            }
+            _ => false,
         })
     }
 

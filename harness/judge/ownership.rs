@@ -44,7 +44,7 @@ fn intent(
         return None;
     }
     if !record.present {
-        findings.broken(say(format!("{when} the record did not exist")), evidence);
+        findings.broken(begin(when).text(" the record did not exist"), evidence);
         return None;
     }
     let rows = record.rows_of(owner.call);
@@ -59,29 +59,34 @@ fn intent(
         .collect();
     let Some((row, faults)) = checked.iter().min_by_key(|(_, faults)| faults.len()) else {
         let sentence = match rows.last().and_then(|row| row.text("outcome")) {
-            Some(word) => say(format!(
-                "{when} no row of the call said that it was intended: the last one says "
-            ))
-            .word(&word),
-            None if rows.is_empty() => say(format!("{when} no row of the record named the call")),
-            None => say(format!("{when} the row of the call had no outcome word")),
+            Some(word) => begin(when)
+                .text(" no row of the call said that it was intended: the last one says ")
+                .word(&word),
+            None if rows.is_empty() => begin(when).text(" no row of the record named the call"),
+            None => begin(when).text(" the row of the call had no outcome word"),
         };
         findings.broken(sentence, evidence);
         return None;
     };
     if faults.is_empty() {
         findings.held(
-            say(format!("{when} the record named {}", what_is_named(log))),
+            begin(when).text(format!(" the record named {}", what_is_named(log))),
             evidence,
         );
     } else {
         findings.broken(
-            say(format!("{when} the row of the intent "))
+            begin(when)
+                .text(" the row of the intent ")
                 .then(Sentence::join(faults.clone(), " and ")),
             evidence,
         );
     }
     process_of(row).filter(|pid| history.cast.is_in_tree(*pid))
+}
+
+/// When the record was read depends on the cell, not on the server: the same in every snapshot.
+fn begin(when: &'static str) -> Sentence {
+    Sentence::default().varies(when, "<when>")
 }
 
 /// The record at the moment of dispatch: read while the connection was pending, or else at the crash point.
