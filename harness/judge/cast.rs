@@ -136,10 +136,10 @@ impl<'a> Cast<'a> {
             return say("pid ").pid(pid);
         }
         let long = crate::journal::excerpt(long, 80).replace(['\n', '\t'], " ");
-        let short = if name.comm.is_empty() {
-            "<command>"
-        } else {
-            &name.comm
+        // A process may rename itself at any time, so the name that it was started by is the stable one.
+        let short = match name.argv.split(' ').next().unwrap_or_default() {
+            "" => name.comm.as_str(),
+            path => path.rsplit('/').next().unwrap_or(path),
         };
         Sentence::default()
             .varies(format!("`{long}`"), format!("`{short}`"))

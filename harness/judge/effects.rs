@@ -16,7 +16,7 @@ pub(super) fn judge(history: &History<'_>, expected: &BTreeMap<CrashPoint, Count
     let right = expected
         .get(&point)
         .copied()
-        .unwrap_or_else(|| by_default(point));
+        .unwrap_or_else(|| by_default(history));
     let effects = history.ledger.effects_in(history.window_a());
     let n = u32::try_from(effects.len()).unwrap_or(u32::MAX);
     let most = match right {
@@ -51,8 +51,10 @@ pub(super) fn judge(history: &History<'_>, expected: &BTreeMap<CrashPoint, Count
 }
 
 /// What is right where the drill does not say.
-fn by_default(point: CrashPoint) -> Count {
-    match point {
+fn by_default(history: &History<'_>) -> Count {
+    match history.crash.at {
+        // Nothing told the server to give up: its client only hangs.
+        CrashPoint::BeforeDispatch if !history.ends_session() => Count::AtMost(1),
         CrashPoint::Startup
         | CrashPoint::Idle
         | CrashPoint::TornCall

@@ -6,6 +6,9 @@ use crate::spec::{Kill, Signal, Stream};
 
 use super::history::{History, Seen};
 
+/// signal(7).
+pub(super) const SIGKILL: i32 = 9;
+
 impl<'a> History<'a> {
     /// The first signal that the harness sent to a survivor: what comes after it is not of the server's own doing. Signals
     /// up to the crash (a server is stopped and continued at `call-unread`) are part of the point.

@@ -6,6 +6,7 @@
 use crate::journal::{Event, Exit, Pid, Session};
 use crate::spec::{Eof, Signal, Status};
 
+use super::ending::SIGKILL;
 use super::finding::{Findings, unproven};
 use super::history::{History, Seen, ns};
 use super::sentence::say;
@@ -156,8 +157,11 @@ fn too_late(history: &History<'_>, pid: Pid, eof: Seen<'_>, expected: &Eof) -> F
             })
         });
     let exit = history.exit(pid);
+    let ended_by_kill = exit
+        .is_none_or(|(_, exit)| matches!(exit, Exit::Signal { number, .. } if number == SIGKILL));
     let by_signal = [Signal::Kill, Signal::Term]
         .into_iter()
+        .filter(|signal| ended_by_kill || *signal != Signal::Kill)
         .find_map(|signal| history.signal(pid, signal).map(|sent| (signal, sent)))
         .filter(|(_, sent)| exit.is_none_or(|(exited, _)| sent.place < exited.place));
     // Nobody waited for the whole deadline: the journal ends before it, or a signal came first.

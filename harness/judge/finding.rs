@@ -10,6 +10,9 @@ use crate::spec::Question;
 use super::sentence::{Sentence, say};
 use super::{Answer, Verdict};
 
+/// The most events that one answer points at: a server that retries in a loop is proven by the first of them.
+const SHOWN: usize = 50;
+
 /// How far the journal goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
@@ -110,6 +113,7 @@ impl Findings {
         let mut evidence: Vec<Seq> = evidence.into_iter().flatten().collect();
         evidence.sort_unstable();
         evidence.dedup();
+        evidence.truncate(SHOWN);
         let mut sentence = Sentence::join(sentences, "; ");
         if found.is_none() {
             sentence = say("no event in the journal decides it");
@@ -179,6 +183,14 @@ mod tests {
         assert_eq!(answer.verdict, Verdict::Broken);
         assert_eq!(answer.because, "two builds; no key");
         assert_eq!(answer.evidence, [4, 9]);
+    }
+
+    #[test]
+    fn a_flood_of_evidence_is_cut() {
+        let mut findings = Findings::default();
+        findings.broken(say("it polls"), 0..10_000);
+        let answer = findings.answer(Question::Quiet, Ending::Whole);
+        assert_eq!(answer.evidence, (0..50).collect::<Vec<_>>());
     }
 
     #[test]

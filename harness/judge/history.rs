@@ -260,6 +260,14 @@ impl<'a> History<'a> {
         })
     }
 
+    /// The port of the remote inside the cell.
+    pub(super) fn remote_port(&self) -> Option<u16> {
+        self.all().find_map(|seen| match seen.event {
+            Event::CellReady { remote_port, .. } => Some(*remote_port),
+            _ => None,
+        })
+    }
+
     // ---- sessions --------------------------------------------------------------------------------------------
 
     pub(super) fn identity(&self, of: Session) -> Option<Identity<'a>> {

@@ -4,6 +4,7 @@
 
 use crate::journal::{Event, Exit, Seq, Session, SessionFault};
 
+use super::ending::SIGKILL;
 use super::history::{Failure, History};
 use super::sentence::{Sentence, say};
 
@@ -99,7 +100,7 @@ fn number_of(signal: crate::spec::Signal) -> i32 {
     match signal {
         Signal::Hup => 1,
         Signal::Int => 2,
-        Signal::Kill => 9,
+        Signal::Kill => SIGKILL,
         Signal::Term => 15,
         Signal::Cont => 18,
         Signal::Stop => 19,

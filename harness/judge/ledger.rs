@@ -81,6 +81,8 @@ pub(super) struct Ledger<'a> {
     pub(super) repeats: Vec<Repeat<'a>>,
     pub(super) cancelled: Vec<Repeat<'a>>,
     pub(super) connections: BTreeMap<u32, Connection<'a>>,
+    /// Connections that have carried a request.
+    pub(super) used: BTreeSet<u32>,
     /// Requests of the harness itself: its probes, as far as they stand in the ledger.
     probes: BTreeSet<u32>,
 }
@@ -118,7 +120,7 @@ impl<'a> Ledger<'a> {
                 key,
                 body_bytes: _,
             } => {
-                let again = self.requests.iter().any(|r| r.connection == *connection);
+                let again = !self.used.insert(*connection);
                 self.requests.push(Request {
                     seen,
                     number: *request,

@@ -37,7 +37,7 @@ mod words;
 
 pub use answer::*;
 
-use crate::journal::{Event, Line, SessionFault};
+use crate::journal::{Event, Line, Session, SessionFault};
 use crate::spec::{Asked, Drill, Question};
 
 use finding::Findings;
@@ -83,6 +83,9 @@ pub fn judge(drill: &Drill, lines: &[Line]) -> Judgement {
 
 /// What went wrong on our side or the machine's: then nothing is said of the server.
 fn failure_of_ours(history: &History<'_>) -> Option<String> {
+    // The crash ends session A's client; that is no failure of it.
+    let crash = history.crash_fired();
+    let is_after_crash = |place: usize| crash.is_some_and(|crash| crash.place < place);
     history.all().find_map(|seen| match seen.event {
         Event::TrialFailed { because } => Some(because.clone()),
         Event::SessionFailed {
@@ -90,7 +93,9 @@ fn failure_of_ours(history: &History<'_>) -> Option<String> {
             fault: SessionFault::NotExecuted | SessionFault::Client,
             detail,
             ..
-        } => Some(format!("{session} could not be started: {detail}")),
+        } if *session != Session::A || !is_after_crash(seen.place) => {
+            Some(format!("{session} could not be started: {detail}"))
+        }
         _ => None,
     })
 }

@@ -41,7 +41,11 @@ pub(super) fn judge(history: &History<'_>) -> Findings {
         if lines == 0 {
             evidence.extend(history.look(Moment::End).map(|look| look.seen.seq));
         }
-        findings.held(told.text(accounted(history)), evidence);
+        let told = match answers_due(history) {
+            Some(_) => told.text(", and every request was answered or accounted for"),
+            None => told,
+        };
+        findings.held(told, evidence);
     }
     findings
 }
@@ -150,29 +154,23 @@ fn torn(history: &History<'_>, of: Session, findings: &mut Findings) {
 
 // ---- answers -----------------------------------------------------------------------------------------------------
 
-/// Whether session A's client could still read after the crash.
-fn reads_on(history: &History<'_>) -> bool {
+/// Up to where session A's requests must be answered: until EOF where the client closes its stdin and reads on, until the
+/// crash where it has its result. Nowhere else could it have read the answer.
+fn answers_due<'a>(history: &History<'a>) -> Option<Seen<'a>> {
     let close = &history.crash.close;
-    !close.is_empty() && !close.contains(&Stream::Stdout)
-}
-
-fn accounted(history: &History<'_>) -> &'static str {
-    if reads_on(history) || history.crash.at == CrashPoint::AfterResult {
-        ", and every request was answered or accounted for"
+    if history.crash.at == CrashPoint::AfterResult {
+        history.crash_fired()
+    } else if !close.is_empty() && !close.contains(&Stream::Stdout) {
+        history.eof()
     } else {
-        ""
+        None
     }
 }
 
 fn lost_in_a(history: &History<'_>, findings: &mut Findings) {
-    let until = if history.crash.at == CrashPoint::AfterResult {
-        history.crash_fired()
-    } else if reads_on(history) {
-        history.eof()
-    } else {
-        None
+    let Some(until) = answers_due(history) else {
+        return;
     };
-    let Some(until) = until else { return };
     let Some(server) = history.cast.server(Session::A) else {
         return;
     };

@@ -6,11 +6,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::journal::{Event, Moment, Pid, Seq};
+use crate::journal::{Event, Exit, Moment, Pid, Seq};
 use crate::spec::{AllowedHelper, Asked, CrashPoint, Quiet, Signal};
 
+use super::ending::SIGKILL;
 use super::finding::Findings;
-use super::history::{History, Seen, ns};
+use super::history::{History, Seen};
 use super::ledger::Request;
 use super::sentence::{Sentence, counted, say};
 
@@ -44,7 +45,7 @@ fn operations(history: &History<'_>, findings: &mut Findings) {
     let mut late: Vec<&Request<'_>> = Vec::new();
     let mut held = false;
     let mut allowance = Allowance::of(history);
-    for request in history.ledger.requests_in(window) {
+    for request in history.ledger.requests_in(history.window_a()) {
         let connection = history
             .ledger
             .connections
@@ -52,12 +53,14 @@ fn operations(history: &History<'_>, findings: &mut Findings) {
             .copied()
             .unwrap_or_default();
         let was_held = connection.is_held_at(gone.place);
-        let is_new = was_held
-            || request.again
-            || connection
-                .sought
-                .is_none_or(|sought| sought.place > gone.place);
-        if is_new && !allowance.covers(request) {
+        let is_new = window.contains(request.seen.place)
+            && (was_held
+                || request.again
+                || connection
+                    .sought
+                    .is_none_or(|sought| sought.place > gone.place));
+        // What the call had done before uses up its allowance as well.
+        if !allowance.covers(request) && is_new {
             held |= was_held;
             late.push(request);
         }
@@ -91,16 +94,10 @@ fn operations(history: &History<'_>, findings: &mut Findings) {
         .ledger
         .connections
         .iter()
-        .filter(|(number, _)| {
-            !history
-                .ledger
-                .requests
-                .iter()
-                .any(|r| r.connection == **number)
-        })
+        .filter(|(number, _)| !history.ledger.used.contains(number))
         .filter_map(|(_, connection)| connection.sought)
         .filter(|sought| sought.place > gone.place && window.contains(sought.place))
-        .skip(allowance.connections())
+        .skip(allowance.connections(history, gone))
         .collect();
     if let Some(first) = attempts.first() {
         let what = counted(
@@ -147,9 +144,16 @@ impl Allowance {
         self.applies && self.used.insert(request.name())
     }
 
-    /// Connections that may stay without a request: one, where none of the call's requests came.
-    fn connections(&self) -> usize {
-        usize::from(self.applies && self.used.is_empty())
+    /// New connections that may stay without a request: one, where the call had not reached out before.
+    fn connections(&self, history: &History<'_>, gone: Seen<'_>) -> usize {
+        let window = history.window_a();
+        let reached_out = history
+            .ledger
+            .connections
+            .values()
+            .filter_map(|connection| connection.sought)
+            .any(|sought| window.contains(sought.place) && sought.place < gone.place);
+        usize::from(self.applies && self.used.is_empty() && !reached_out)
     }
 }
 
@@ -221,11 +225,19 @@ fn deaf(history: &History<'_>, findings: &mut Findings) {
         let Some(asked) = history.signal(*pid, Signal::Term) else {
             continue;
         };
-        let ended_first = history
-            .exit(*pid)
-            .is_some_and(|(exited, _)| exited.place < killed.place);
+        // It may have been about to end when SIGKILL was sent: how it ended tells.
+        let ended_by_itself = history.exit(*pid).is_some_and(|(exited, exit)| {
+            exited.place < killed.place
+                || !matches!(
+                    exit,
+                    Exit::Signal {
+                        number: SIGKILL,
+                        ..
+                    }
+                )
+        });
         if asked.place < killed.place
-            && !ended_first
+            && !ended_by_itself
             && is_answerable(history, *pid)
             && named.insert(*pid)
         {
@@ -270,9 +282,6 @@ fn hold(history: &History<'_>, expected: &Quiet, findings: &mut Findings) {
         Some(gone) if empty => say("nothing was left ")
             .time(ended.since(gone))
             .text(" after the session was gone, and no new request had arrived"),
-        Some(_) if ns(expected.window.0) == 0 => {
-            say("no new request arrived after the session was gone")
-        }
         Some(_) => say("in a quiet period of ")
             .limit(expected.window.0)
             .text(" no new request arrived, nothing was spinning and nothing ignored SIGTERM"),

@@ -125,7 +125,8 @@ fn half_closed(
     findings: &mut Findings,
 ) {
     let stopped = |look: &Look<'_>| history.cast.of_server(look).any(is_stopped);
-    let seen: Vec<&Socket> = close_wait(look).collect();
+    let port = history.remote_port();
+    let seen: Vec<&Socket> = close_wait(look, port).collect();
     if seen.is_empty() || stopped(look) {
         return;
     }
@@ -140,7 +141,7 @@ fn half_closed(
     };
     let left = seen
         .iter()
-        .filter(|socket| close_wait(&again).any(|still| still == **socket))
+        .filter(|socket| close_wait(&again, port).any(|still| still == **socket))
         .count();
     if left > 0 && !stopped(&again) {
         findings.broken(
@@ -153,10 +154,14 @@ fn half_closed(
     }
 }
 
-fn close_wait<'l>(look: &Look<'l>) -> impl Iterator<Item = &'l Socket> + use<'l> {
-    look.sockets
-        .iter()
-        .filter(|socket| socket.state == "CLOSE_WAIT")
+/// The server's ends alone: the remote's own end waits to be closed for as long as it withholds a reply.
+fn close_wait<'l>(
+    look: &Look<'l>,
+    port: Option<u16>,
+) -> impl Iterator<Item = &'l Socket> + use<'l> {
+    look.sockets.iter().filter(move |socket| {
+        socket.state == "CLOSE_WAIT" && port.is_none_or(|port| socket.remote_port == port)
+    })
 }
 
 /// Session B's server must start as session A's did.

@@ -136,6 +136,15 @@ fn a_later_session_that_cannot_be_executed_is_an_error_too() {
 }
 
 #[test]
+fn a_client_that_the_crash_has_ended_is_no_error() {
+    let tale = Tale::good(CrashPoint::Startup).after(
+        |e| matches!(e, Event::ClientGone { .. }),
+        [failed(Session::A, SessionFault::Client)],
+    );
+    assert_eq!(tale.judged().verdict, Verdict::Held);
+}
+
+#[test]
 fn a_trial_that_failed_is_an_error() {
     let tale = Tale::good(CrashPoint::Idle).before(
         |e| matches!(e, Event::TrialEnded),

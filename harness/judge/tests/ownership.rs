@@ -342,6 +342,20 @@ fn a_server_that_cancelled_its_effect_may_say_so() {
 }
 
 #[test]
+fn a_server_that_cancelled_something_else_may_not() {
+    point()
+        .after(
+            |e| matches!(e, Event::EffectApplied { .. }),
+            [Event::EffectCancelled {
+                request: 2,
+                effect: "build-0".to_owned(),
+            }],
+        )
+        .change(says("cancelled"))
+        .breaks(Question::Ownership, "but the remote applied 1 effect");
+}
+
+#[test]
 fn the_last_outcome_counts() {
     point()
         .change(rows_from(Moment::ClientGone, |rows| {

@@ -85,6 +85,30 @@ fn a_torn_last_line_breaks_while_nobody_asked_the_server_to_end() {
 }
 
 #[test]
+fn a_line_that_was_torn_after_the_client_closed_stdin_is_no_fault_of_that_session_alone() {
+    let torn = |session| Event::StdoutEnded { session, torn: 12 };
+    let closed = |session| Event::ClientClosed {
+        session,
+        stream: "stdin".to_owned(),
+    };
+    let tale = |session| {
+        point().before(
+            |e| {
+                matches!(
+                    e,
+                    Event::SessionEnded {
+                        session: Session::B
+                    }
+                )
+            },
+            [closed(session), torn(Session::B)],
+        )
+    };
+    tale(Session::B).holds(Question::Protocol);
+    tale(Session::Revoked).breaks_only(Question::Protocol, "in the middle of a line");
+}
+
+#[test]
 fn an_answer_that_is_lost_breaks_where_the_client_could_still_read() {
     let is_answer = |e: &Event| matches!(e, Event::LinePassed { session: Session::A, way: Way::FromServer, id: Some(id), .. } if id == "1");
     let log = json!({ "expect": { "ownership": null } });

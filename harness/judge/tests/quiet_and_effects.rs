@@ -185,6 +185,30 @@ fn one_connection_without_a_request_is_the_calls_own_where_the_client_died_befor
 }
 
 #[test]
+fn a_retry_is_not_the_calls_own_dispatch_where_that_had_gone_out_before_eof() {
+    let early = [
+        sought(1),
+        request(1, "POST /builds"),
+        applied(1, "build-1", "key-a"),
+    ];
+    let tale = Tale::good(CrashPoint::CallWritten)
+        .without(|e| matches!(e, Event::ConnectionSought { connection: 1, .. }))
+        .without(|e| {
+            matches!(
+                e,
+                Event::RequestReceived { request: 1, .. } | Event::EffectApplied { request: 1, .. }
+            )
+        })
+        .before(|e| matches!(e, Event::CrashFired { .. }), early);
+    tale.holds(Question::Quiet);
+    tale.clone()
+        .after(is_eof, [sought(2), request(2, "POST /builds")])
+        .breaks(Question::Quiet, "POST /builds");
+    tale.after(is_eof, [sought(2)])
+        .breaks(Question::Quiet, "connection");
+}
+
+#[test]
 fn our_own_probe_is_not_an_operation_of_the_server() {
     let revoked = Credential::Run {
         run: Session::A,
@@ -294,6 +318,17 @@ fn a_survivor_that_ends_at_sigterm_holds() {
 }
 
 #[test]
+fn a_survivor_that_ends_by_itself_just_as_sigkill_is_sent_holds() {
+    point()
+        .alive_from(Moment::End, &process(HELPER))
+        .after(
+            phase(Phase::Stop),
+            [term(HELPER), kill(HELPER), exited(HELPER, 0)],
+        )
+        .holds(Question::Quiet);
+}
+
+#[test]
 fn our_own_client_may_be_killed() {
     point()
         .after(phase(Phase::Stop), [term(CLIENT), kill(CLIENT)])
@@ -340,6 +375,19 @@ fn an_effect_before_dispatch_breaks_and_tells_how_late_it_came() {
             Question::Effects,
             "where none is right at before-dispatch; the last one came 7 ms after the crash",
         );
+}
+
+#[test]
+fn a_server_whose_client_only_hangs_may_go_on_with_its_dispatch() {
+    let tale = Tale::good_with(crash(json!({ "at": "before-dispatch", "signal": "STOP" })))
+        .without(is_eof)
+        .after(|e| matches!(e, Event::RemoteReleased), late_write());
+    tale.holds(Question::Effects);
+    tale.after(
+        |e| matches!(e, Event::RemoteReleased),
+        [applied(2, "b", "c")],
+    )
+    .breaks(Question::Effects, "at most 1 is right");
 }
 
 #[test]

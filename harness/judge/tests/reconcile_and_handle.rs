@@ -375,6 +375,18 @@ fn without_a_log_the_ledger_tells_what_the_server_can_know() {
     refuses(before()).holds(Question::Reconcile);
 }
 
+#[test]
+fn without_a_log_a_delivered_reply_may_or_may_not_be_known() {
+    let delivered = || Tale::good(CrashPoint::AfterReply).drilled_with(operator_without_log());
+    delivered().holds(Question::Reconcile);
+    refuses(delivered()).holds(Question::Reconcile);
+    // Delivered to a server that had gone is not delivered.
+    delivered()
+        .without(|e| matches!(e, Event::ReplySent { request: 1, .. }))
+        .after(|e| matches!(e, Event::RemoteReleased), [replied(1)])
+        .breaks(Question::Reconcile, "answered with a result");
+}
+
 // ---- handle ------------------------------------------------------------------------------------------------------
 
 fn drop_field(field: &'static str) -> impl Fn(&mut Event) -> bool {

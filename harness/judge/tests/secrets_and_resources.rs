@@ -57,6 +57,25 @@ fn a_helper_that_inherited_the_pipes_is_not_the_server() {
 }
 
 #[test]
+fn a_look_before_the_first_byte_only_counts_where_there_is_no_better_one() {
+    let mut helper = with_token(process(HELPER));
+    helper.holds = vec![PipeEnd::StdinRead, PipeEnd::StdoutWrite];
+    let early = Event::Looked {
+        moment: Moment::Dispatch,
+        session: Session::A,
+        processes: vec![process(CLIENT), process(SERVER), helper.clone()],
+        sockets: Vec::new(),
+    };
+    point()
+        .after(|e| matches!(e, Event::ServerStarted { .. }), [early])
+        .breaks(Question::Secrets, "(pid 7)");
+    // At `startup` nothing tells it from a server behind a wrapper.
+    Tale::good(CrashPoint::Startup)
+        .change(at_point(&helper))
+        .holds(Question::Secrets);
+}
+
+#[test]
 fn a_real_server_behind_wrappers_may_hold_the_credential() {
     let shell = with_token(process(6));
     let mut real = with_token(process(HELPER));
@@ -374,6 +393,27 @@ fn a_half_closed_socket_in_two_looks_breaks() {
         Moment::PointAgain,
     )
     .holds(Question::Resources);
+}
+
+#[test]
+fn the_remotes_own_end_of_a_connection_is_not_the_servers() {
+    let remotes = |event: &mut Event| match event {
+        Event::Looked {
+            moment: Moment::Point,
+            sockets,
+            ..
+        } => {
+            sockets.push(Socket {
+                local_port: 8080,
+                remote_port: 40001,
+                state: "CLOSE_WAIT".to_owned(),
+            });
+            true
+        }
+        _ => false,
+    };
+    looked_again(point().change(remotes), Moment::Point, Moment::PointAgain)
+        .holds(Question::Resources);
 }
 
 #[test]
