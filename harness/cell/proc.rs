@@ -414,6 +414,7 @@ mod tests {
         let me = Pid::try_from(std::process::id()).unwrap();
         let seen = look(me, &pipes, &[secret]).unwrap();
         let sleep = seen
+            .processes
             .iter()
             .find(|process| process.pid.cast_unsigned() == child.id())
             .unwrap();

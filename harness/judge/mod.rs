@@ -65,11 +65,13 @@ pub fn judge(drill: &Drill, lines: &[Line]) -> Judgement {
         .filter_map(|question| answer(&history, question))
         .collect();
     for answer in &mut answers {
-        answer.known = answer.verdict == Verdict::Broken && is_known(&history, answer.question);
+        answer.known =
+            answer.verdict == Verdict::Broken && listed(&history, answer.question).is_some();
     }
     let stale_known: Vec<Question> = answers
         .iter()
-        .filter(|answer| answer.verdict == Verdict::Held && is_known(&history, answer.question))
+        .filter(|answer| answer.verdict == Verdict::Held)
+        .filter(|answer| listed(&history, answer.question) == Some(Listed::ThisTrial))
         .map(|answer| answer.question)
         .collect();
     Judgement {
@@ -142,17 +144,36 @@ fn judged(history: &History<'_>, question: Question) -> Option<Findings> {
     }
 }
 
-/// Whether the drill lists this question as known to be broken at this crash.
-fn is_known(history: &History<'_>, question: Question) -> bool {
-    let point = history.crash.at.to_string();
-    let name = history.crash.name.as_deref();
-    history.drill.known.get(&question).is_some_and(|known| {
-        known.at.is_empty()
-            || known.at.iter().any(|at| {
-                *at == point
-                    || name.is_some_and(|name| at == name || *at == format!("{point}::{name}"))
-            })
-    })
+/// How the drill lists a question as known to be broken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Listed {
+    /// For this trial: it fails once the answer holds.
+    ThisTrial,
+    /// For the point of this named crash, which it shares with another crash of the drill: it may hold here and be broken
+    /// there.
+    ItsPoint,
+}
+
+fn listed(history: &History<'_>, question: Question) -> Option<Listed> {
+    let known = history.drill.known.get(&question)?;
+    let crash = history.crash;
+    let point = crash.at.to_string();
+    let alone = history
+        .drill
+        .crash
+        .iter()
+        .filter(|other| other.at == crash.at)
+        .count()
+        == 1;
+    let names_this = |at: &String| match &crash.name {
+        Some(name) => at == name || *at == format!("{point}::{name}") || (alone && *at == point),
+        None => *at == point,
+    };
+    if known.at.is_empty() || known.at.iter().any(names_this) {
+        Some(Listed::ThisTrial)
+    } else {
+        known.at.contains(&point).then_some(Listed::ItsPoint)
+    }
 }
 
 /// The worst answer that counts. No answer at all proves nothing.

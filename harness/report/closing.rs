@@ -80,7 +80,7 @@ fn objections(out: &mut String, trial: &TrialResult, folder: &str, style: Style)
         let painted = style.paint(Shape::of(answer), &name);
         if answer.verdict == Verdict::Held {
             let text = format!(
-                "Listed as known to be broken, and it holds: {}",
+                "held, although the drill lists it as known to be broken: take it out of `known`. {}",
                 answer.because
             );
             said(&name, &painted, &text);

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::journal::{Secrets, printable};
 use crate::judge::{Answer, Judgement, Skipped, Verdict};
-use crate::spec::CrashPoint;
+use crate::spec::{CrashPoint, Question};
 
 /// The longest name of a file that is made of a trial's name, in bytes; the usual limit of a file system is 255.
 const LONGEST_FILE_NAME: usize = 160;
@@ -128,6 +128,9 @@ pub struct TrialResult {
     pub answers: Vec<Answer>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<Skipped>,
+    /// Questions that the drill lists as known to be broken here, and that are not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stale_known: Vec<Question>,
     /// Why the trial is an `error`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -161,6 +164,7 @@ impl TrialResult {
             seconds: rounded(elapsed),
             answers: answers.collect(),
             skipped: skipped.collect(),
+            stale_known: judgement.stale_known,
             error: judgement.error.map(safe),
             ..Self::bare(name, judgement.verdict.into())
         }
@@ -193,11 +197,12 @@ impl TrialResult {
         }
     }
 
-    /// The answers that explain the verdict: not held and not excused, or excused and held after all.
+    /// The answers that explain the verdict: not held and not excused, or held although the drill excuses them.
     pub fn objections(&self) -> impl Iterator<Item = &Answer> {
-        self.answers
-            .iter()
-            .filter(|answer| (answer.verdict == Verdict::Held) == answer.known)
+        self.answers.iter().filter(|answer| match answer.verdict {
+            Verdict::Held => self.stale_known.contains(&answer.question),
+            _ => !answer.known,
+        })
     }
 
     fn bare(name: &TrialName, verdict: TrialVerdict) -> Self {
@@ -210,6 +215,7 @@ impl TrialResult {
             snapshot: None,
             answers: Vec::new(),
             skipped: Vec::new(),
+            stale_known: Vec::new(),
             error: None,
             reason: None,
             bundle: None,
@@ -256,6 +262,7 @@ mod tests {
                 "drill-0011223344 \u{1b}[2J",
             )],
             skipped: Vec::new(),
+            stale_known: Vec::new(),
             error: None,
         };
         let result = TrialResult::judged(
@@ -277,13 +284,13 @@ mod tests {
             Duration::ZERO,
             &Secrets::default(),
         );
-        let excused = |verdict| Answer {
+        result.answers = vec![Answer {
             known: true,
-            ..answer(Question::Eof, verdict, "…")
-        };
-        result.answers = vec![excused(Verdict::Broken)];
+            ..answer(Question::Eof, Verdict::Broken, "…")
+        }];
         assert_eq!(result.objections().count(), 0);
-        result.answers = vec![excused(Verdict::Held)];
+        result.answers = vec![answer(Question::Eof, Verdict::Held, "…")];
+        result.stale_known = vec![Question::Eof];
         assert_eq!(result.objections().count(), 1);
     }
 }

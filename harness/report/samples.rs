@@ -38,6 +38,7 @@ pub fn trial(name: &TrialName, answers: Vec<Answer>) -> TrialResult {
         verdict,
         answers,
         skipped: Vec::new(),
+        stale_known: Vec::new(),
         error: None,
     };
     let bundle = name.file_stem();
