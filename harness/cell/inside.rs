@@ -58,14 +58,14 @@ fn run() -> io::Result<()> {
         |socket: &UnixStream, because: String| send(socket, &Report::NotReady { because }, &[]);
     if plan.wanted == Wanted::Subreaper {
         prctl::set_child_subreaper(true)?;
-        let root = NixPid::this().as_raw();
+        let subreaper = NixPid::this().as_raw();
         let room = match room::open_room() {
             Ok(room) => room,
             Err(error) => return not_ready(&socket, error.to_string()),
         };
         let init = Init {
             socket,
-            root,
+            root: subreaper,
             port: room.port,
         };
         let served = init.serve(room, CellKind::Subreaper, false);
@@ -114,7 +114,7 @@ fn clear(plan: &Plan) {
 }
 
 /// The outer process: waits until init has ended, and ends it when the harness has gone. When PID 1 of a pid namespace
-/// ends, the kernel kills all that is left in it and only then lets its parent know (pid_namespaces(7)). False where init
+/// ends, the kernel kills all that is left in it and only then lets its parent know (`pid_namespaces(7)`). False where init
 /// never had a room.
 fn outlive(socket: &UnixStream, init: i32) -> io::Result<bool> {
     let pidfd = sys::pidfd(init)?;

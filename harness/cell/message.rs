@@ -69,7 +69,7 @@ pub enum Order {
     },
     /// A fresh TCP socket of the cell's network.
     TcpSocket { ticket: Ticket },
-    /// The local ports that are in SYN_SENT towards the remote.
+    /// The local ports that are in `SYN_SENT` towards the remote.
     Connecting { ticket: Ticket },
 }
 

@@ -270,7 +270,7 @@ impl Line {
         }
     }
 
-    /// The local ports that are in SYN_SENT towards the remote.
+    /// The local ports that are in `SYN_SENT` towards the remote.
     pub fn connecting(&self) -> Result<Vec<u16>, CellError> {
         match self.order(|ticket| Order::Connecting { ticket }, &[])?.0 {
             Report::Connecting { ports, .. } => Ok(ports),

@@ -64,6 +64,10 @@ pub(super) fn loopback_up() -> io::Result<i32> {
 
 /// A packet socket on `interface` that receives the first packet of each TCP connection attempt over IPv4 (SYN without
 /// ACK), resets, and nothing else.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "constants and sizes of the kernel's interface, which fit the narrower fields that it gives them"
+)]
 pub(super) fn syn_socket(interface: i32) -> io::Result<OwnedFd> {
     let protocol = (libc::ETH_P_ALL as u16).to_be();
     // SAFETY: the call takes three integers and returns a new descriptor or -1.
@@ -150,7 +154,7 @@ pub(super) fn tcp_socket() -> io::Result<OwnedFd> {
 }
 
 /// Listens on 127.0.0.1 with a queue of one: while one connection waits in it, the kernel drops further SYNs, and a
-/// connecting server stays in SYN_SENT. `port` 0 takes any.
+/// connecting server stays in `SYN_SENT`. `port` 0 takes any.
 pub(super) fn listen_with_short_queue(port: u16) -> io::Result<TcpListener> {
     use nix::sys::socket::{Backlog, SockaddrIn, bind, listen, setsockopt, sockopt::ReuseAddr};
     let socket = tcp_socket()?;

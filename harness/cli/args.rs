@@ -59,6 +59,10 @@ pub struct Folders {
 
 /// What to run and how to show it; libtest's flags with libtest's meanings.
 #[derive(Debug, Clone, Default, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "they are the flags of a command line"
+)]
 pub struct RunArgs {
     /// Run only trials whose name contains one of these
     #[arg(value_name = "FILTER")]

@@ -3,6 +3,7 @@
 //! Under nextest each test is a process of its own, started as `NAME --nocapture --exact`; then only the file that holds
 //! the name is read. Nothing but libtest's own lines may go to stdout.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -98,12 +99,12 @@ fn test(suite: &Arc<Suite>, candidate: Candidate) -> Trial {
     let ignored = candidate.ignored.is_some();
     Trial::test(name, move || {
         let result = suite.run(&candidate)?;
-        verdict(&result, suite.writer.folder().display().to_string())
+        verdict(&result, suite.writer.folder())
     })
     .with_ignored_flag(ignored)
 }
 
-fn verdict(result: &TrialResult, folder: String) -> Result<(), Failed> {
+fn verdict(result: &TrialResult, folder: &Path) -> Result<(), Failed> {
     let snapshot = match result.snapshot {
         Some(SnapshotState::Differs) => {
             Some("the snapshot differs; approve it with `cargo drill accept`")
@@ -121,7 +122,7 @@ fn verdict(result: &TrialResult, folder: String) -> Result<(), Failed> {
     let bundle = result
         .bundle
         .as_deref()
-        .map(|bundle| format!("{folder}/{bundle}"));
+        .map(|bundle| folder.join(bundle).display().to_string());
     let lines = [Some(line), snapshot.map(ToOwned::to_owned), bundle];
     Err(lines
         .into_iter()

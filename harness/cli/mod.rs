@@ -8,6 +8,7 @@ mod population;
 mod run;
 mod suite;
 
+use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
@@ -140,7 +141,7 @@ fn accept(places: &Places, filters: &[String]) -> Ended {
     let mut text = String::new();
     for accepted in &accepted {
         let word = if accepted.replaced { "changed" } else { "new" };
-        text += &format!("approved  {word:<7}  {}\n", printable(&accepted.trial));
+        let _ = writeln!(text, "approved  {word:<7}  {}", printable(&accepted.trial));
     }
     if accepted.is_empty() {
         text += "nothing to approve\n";

@@ -37,15 +37,14 @@ impl Places {
                 source,
             })
         };
-        let drills = match &folders.drills {
-            Some(named) => absolute(named)?,
-            None => {
-                let here = absolute(Path::new("."))?;
-                here.ancestors()
-                    .map(|folder| folder.join("drills"))
-                    .find(|drills| drills.is_dir())
-                    .ok_or(PlaceError::NoDrills)?
-            }
+        let drills = if let Some(named) = &folders.drills {
+            absolute(named)?
+        } else {
+            let here = absolute(Path::new("."))?;
+            here.ancestors()
+                .map(|folder| folder.join("drills"))
+                .find(|drills| drills.is_dir())
+                .ok_or(PlaceError::NoDrills)?
         };
         let reports = match &folders.reports {
             Some(named) => std::path::absolute(named).map_err(|source| PlaceError::Missing {

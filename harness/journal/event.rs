@@ -485,7 +485,7 @@ pub enum Event {
     },
 
     // ---- the remote ------------------------------------------------------------------------------------------
-    /// The server reaches for the remote: a SYN was seen, or SYN_SENT, or (with neither) an accepted connection.
+    /// The server reaches for the remote: a SYN was seen, or `SYN_SENT`, or (with neither) an accepted connection.
     ConnectionSought {
         connection: u32,
         port: u16,
@@ -615,7 +615,7 @@ pub enum Event {
         /// `eof.within` had passed.
         deadline_passed: bool,
     },
-    /// The quiet window begins: no connection to the remote is in SYN_SENT any more.
+    /// The quiet window begins: no connection to the remote is in `SYN_SENT` any more.
     QuietStarted,
     QuietEnded {
         /// Nothing was left to watch.

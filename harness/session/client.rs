@@ -254,7 +254,7 @@ impl Client {
         };
         let mut meta = RequestMetaObject::new();
         meta.set_traceparent(&call.traceparent);
-        meta.0.insert(CORRELATION.to_owned(), call.call_id.into());
+        meta.0.insert(CORRELATION.to_owned(), call.id.into());
         let params = CallToolRequestParams::new(call.tool).with_arguments(call.arguments);
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let options = PeerRequestOptions::no_options().with_meta(meta);

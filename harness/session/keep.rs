@@ -3,6 +3,7 @@
 //! Secrets are replaced by their names before anything is written, and looked for in the same pass.
 
 use std::collections::HashSet;
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -155,7 +156,7 @@ fn escape(json: &str) -> String {
     let mut safe = String::with_capacity(json.len());
     for c in json.chars() {
         if printable(c.encode_utf8(&mut [0; 4])).len() > c.len_utf8() {
-            safe.push_str(&format!("\\u{:04x}", u32::from(c)));
+            let _ = write!(safe, "\\u{:04x}", u32::from(c));
         } else {
             safe.push(c);
         }

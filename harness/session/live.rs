@@ -329,7 +329,7 @@ impl LiveSession {
         self.ask(&Ask::Call(Call {
             tool,
             arguments,
-            call_id,
+            id: call_id,
             traceparent,
         }))
         .await

@@ -47,7 +47,8 @@ pub struct Start {
 pub struct Call {
     pub tool: String,
     pub arguments: Map<String, Value>,
-    pub call_id: String,
+    /// The call id.
+    pub id: String,
     pub traceparent: String,
 }
 

@@ -190,14 +190,15 @@ fn take_line(
             }
             // An older server may answer a method that it does not know with any result: that means "older", as an
             // error would.
-            Some("server/discover") if message.pointer("/result/supportedVersions").is_none() => {
-                if message.get("error").is_none() {
-                    message = json!({
-                        "jsonrpc": "2.0",
-                        "id": message.get("id"),
-                        "error": { "code": -32601, "message": "not a discover result" },
-                    });
-                }
+            Some("server/discover")
+                if message.pointer("/result/supportedVersions").is_none()
+                    && message.get("error").is_none() =>
+            {
+                message = json!({
+                    "jsonrpc": "2.0",
+                    "id": message.get("id"),
+                    "error": { "code": -32601, "message": "not a discover result" },
+                });
             }
             _ => {}
         }

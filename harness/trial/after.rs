@@ -40,13 +40,13 @@ pub(super) async fn revoke_and_stop(
         wait_until_empty(stage, aftermath, Instant::now() + within).await?;
     }
     enter(&stage.journal, Phase::Stop);
-    let survivors_of_term = signal_survivors(stage, aftermath, Signal::Term).await?;
+    let survivors_of_term = signal_survivors(stage, aftermath, Signal::Term)?;
     if survivors_of_term {
         wait_until_empty(stage, aftermath, Instant::now() + TERM_WITHIN).await?;
         stage
             .look(Moment::AfterTerm, None, Session::A, live)
             .await?;
-        if signal_survivors(stage, aftermath, Signal::Kill).await? {
+        if signal_survivors(stage, aftermath, Signal::Kill)? {
             wait_until_empty(stage, aftermath, Instant::now() + KILL_WITHIN).await?;
         }
         stage
@@ -64,7 +64,7 @@ fn revocation_within(stage: &Stage) -> Option<Duration> {
 }
 
 /// Signals every survivor by its pid; true when there was one.
-async fn signal_survivors(
+fn signal_survivors(
     stage: &Stage,
     aftermath: &Aftermath,
     signal: Signal,

@@ -90,9 +90,10 @@ async fn hold_for(
     surroundings: &Surroundings,
 ) -> Result<Result<Hold, String>, TrialError> {
     Ok(Ok(match crash.at {
-        CrashPoint::BeforeDispatch => match crash.connection {
-            Some(nth) => Hold::Connection { nth },
-            None => {
+        CrashPoint::BeforeDispatch => {
+            if let Some(nth) = crash.connection {
+                Hold::Connection { nth }
+            } else {
                 let event = rehearse(Arc::clone(&stage.drill), surroundings.clone()).await?;
                 let Event::Rehearsed {
                     connection,
@@ -104,21 +105,21 @@ async fn hold_for(
                     unreachable!("a rehearsal returns what it rehearsed");
                 };
                 let nth = connection.ok_or_else(|| {
-                    let requests = match requests.as_slice() {
-                        [] => "no request".to_owned(),
-                        some => some.join(", "),
-                    };
-                    format!(
-                        "in the rehearsal the call made {requests} and no effect; its answer was {answer:?}: {detail}"
-                    )
-                });
+                let requests = match requests.as_slice() {
+                    [] => "no request".to_owned(),
+                    some => some.join(", "),
+                };
+                format!(
+                    "in the rehearsal the call made {requests} and no effect; its answer was {answer:?}: {detail}"
+                )
+            });
                 stage.journal.append(event.clone());
                 match nth {
                     Ok(nth) => Hold::Connection { nth },
                     Err(instead) => return Ok(Err(instead)),
                 }
             }
-        },
+        }
         CrashPoint::Sent => Hold::Request,
         CrashPoint::AfterAcceptance => Hold::Reply,
         _ => Hold::Nothing,

@@ -116,8 +116,7 @@ impl Stage {
             port,
             scratch,
         };
-        let (run, call, approval) = (name("run"), name("call"), name("approval"));
-        stage.mint(Session::A, run, call, approval);
+        stage.mint(Session::A, name("run"), name("call"), name("approval"));
         if let Some(ownership) = stage
             .drill
             .expect
