@@ -3,7 +3,6 @@
 //!
 //! One thread, one loop over two descriptors: the socket to the harness and a signalfd for SIGCHLD. It decides nothing.
 
-use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::net::UnixStream;
@@ -19,9 +18,10 @@ use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid as NixPid;
 
 use super::message::{Order, Plan, Report, Wanted, receive, send};
+use super::proc::Sought;
 use super::room::{self, Room};
 use super::{proc, sys};
-use crate::journal::{CellKind, Exit, Moment, Pid, Secret, Socket};
+use crate::journal::{CellKind, Exit, Moment, Pid, Secret};
 
 /// The process `cargo-drill __cell`; its stdin is the socket to the harness.
 pub(crate) fn main() -> ExitCode {
@@ -230,13 +230,18 @@ impl Init {
                     .into_iter()
                     .map(|(name, forms)| Secret { name, forms })
                     .collect();
-                let report = match proc::look(self.root, &pipes, &secrets) {
+                let sought = Sought {
+                    pipes: &pipes,
+                    secrets: &secrets,
+                    remote: shows_connections(moment).then_some(self.port),
+                };
+                let report = match proc::look(self.root, sought) {
                     Ok(seen) => Report::Seen {
                         ticket,
                         moment,
                         session,
                         processes: seen.processes,
-                        sockets: self.sockets(moment, &seen.sockets),
+                        sockets: seen.sockets,
                     },
                     Err(error) => Report::Failed {
                         ticket,
@@ -257,7 +262,13 @@ impl Init {
                 self.report(&report)
             }
             Order::Holders { ticket, pipes, end } => {
-                let report = match proc::look(self.root, &pipes, &[]) {
+                let report = match proc::look(
+                    self.root,
+                    Sought {
+                        pipes: &pipes,
+                        ..Sought::default()
+                    },
+                ) {
                     Ok(mut seen) => {
                         seen.processes
                             .retain(|process| process.holds.contains(&end));
@@ -287,29 +298,10 @@ impl Init {
                 }),
             },
             Order::Connecting { ticket } => {
-                let ports = proc::sockets(self.port)
-                    .into_iter()
-                    .filter(|(_, socket)| socket.state == "SYN_SENT")
-                    .map(|(_, socket)| socket.local_port)
-                    .collect();
+                let ports = proc::connecting(self.port);
                 self.report(&Report::Connecting { ticket, ports })
             }
         }
-    }
-
-    /// The sockets to the remote that the processes seen hold, at the moments at which a half-closed one matters.
-    fn sockets(&self, moment: Moment, held: &HashSet<u64>) -> Vec<Socket> {
-        let matters = matches!(
-            moment,
-            Moment::Point | Moment::PointAgain | Moment::End | Moment::EndAgain
-        );
-        if !matters || held.is_empty() {
-            return Vec::new();
-        }
-        proc::sockets(self.port)
-            .into_iter()
-            .filter_map(|(inode, socket)| held.contains(&inode).then_some(socket))
-            .collect()
     }
 
     /// Reaps every child that has ended and reports it. Its name is read first, while it is a zombie.
@@ -356,6 +348,14 @@ impl Init {
             }
         }
     }
+}
+
+/// The moments at which a half-closed connection matters.
+fn shows_connections(moment: Moment) -> bool {
+    matches!(
+        moment,
+        Moment::Point | Moment::PointAgain | Moment::End | Moment::EndAgain
+    )
 }
 
 fn spawn(

@@ -58,6 +58,8 @@ pub struct Cell {
     line: Line,
     outer: Child,
     reader: Option<JoinHandle<()>>,
+    /// A second handle on the packet socket: the last one to close it waits for the kernel.
+    packets: Option<OwnedFd>,
 }
 
 /// What the cell hands out for the remote.
@@ -127,14 +129,22 @@ impl Cell {
             Ok((shared, reader, doorway))
         });
         match ready {
-            Ok((shared, reader, doorway)) => Ok((
-                Self {
-                    line: Line { shared },
-                    outer,
-                    reader: Some(reader),
-                },
-                doorway,
-            )),
+            Ok((shared, reader, doorway)) => {
+                let packets = doorway
+                    .packets
+                    .as_ref()
+                    .and_then(|packets| packets.try_clone().ok());
+                let line = Line { shared };
+                Ok((
+                    Self {
+                        line,
+                        outer,
+                        reader: Some(reader),
+                        packets,
+                    },
+                    doorway,
+                ))
+            }
             // The socket has gone with the closure, so the cell ends.
             Err(error) => {
                 let _ = outer.wait();
@@ -160,6 +170,10 @@ impl Drop for Cell {
         let _ = self.outer.wait();
         if let Some(reader) = self.reader.take() {
             let _ = reader.join();
+        }
+        // Closing a packet socket waits until no processor looks at it any more, some 20 ms; nobody else needs to.
+        if let Some(packets) = self.packets.take() {
+            std::thread::spawn(move || drop(packets));
         }
     }
 }

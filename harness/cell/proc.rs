@@ -3,10 +3,12 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
+use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use super::message::{Pipe, Present};
+use super::sys;
 use crate::journal::{Pid, PipeEnd, Process, Secret, Socket, names_in};
 
 /// Two lists of pids must agree, or a process forked while we looked; more tries than this is a fork bomb.
@@ -15,18 +17,27 @@ const TRIES: usize = 5;
 /// What a look saw.
 pub(super) struct Seen {
     pub processes: Vec<Process>,
-    /// The inodes of sockets that some process holds and that are none of the session's pipes.
-    pub sockets: HashSet<u64>,
+    /// The connections to the remote that some process holds; empty unless asked for.
+    pub sockets: Vec<Socket>,
+}
+
+/// What to look for.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Sought<'a> {
+    pub pipes: &'a [Pipe],
+    pub secrets: &'a [Secret],
+    /// The remote's port, where its connections matter.
+    pub remote: Option<u16>,
 }
 
 /// Every process below `root`: its whole pid namespace where `root` is 1, its descendants otherwise.
-pub(super) fn look(root: Pid, pipes: &[Pipe], secrets: &[Secret]) -> io::Result<Seen> {
+pub(super) fn look(root: Pid, sought: Sought<'_>) -> io::Result<Seen> {
     let mut processes = Vec::new();
     let mut before = below(root)?;
     for _ in 0..TRIES {
         processes = before
             .iter()
-            .filter_map(|pid| process(*pid, pipes, secrets))
+            .filter_map(|pid| process(*pid, sought))
             .collect();
         let after = below(root)?;
         if after == before {
@@ -34,12 +45,8 @@ pub(super) fn look(root: Pid, pipes: &[Pipe], secrets: &[Secret]) -> io::Result<
         }
         before = after;
     }
-    let sockets = processes
-        .iter()
-        .flat_map(|(_, sockets)| sockets)
-        .copied()
-        .collect();
-    let mut processes: Vec<Process> = processes.into_iter().map(|(process, _)| process).collect();
+    let (mut processes, sockets): (Vec<Process>, Vec<Vec<Socket>>) = processes.into_iter().unzip();
+    let sockets = sockets.into_iter().flatten().collect();
     processes.sort_by_key(|process| process.pid);
     Ok(Seen { processes, sockets })
 }
@@ -154,13 +161,13 @@ impl Stat {
     }
 }
 
-/// A process, and the inodes of its own sockets. `None` when it has gone meanwhile.
-fn process(pid: Pid, pipes: &[Pipe], secrets: &[Secret]) -> Option<(Process, Vec<u64>)> {
+/// A process, and its connections to the remote. `None` when it has gone meanwhile.
+fn process(pid: Pid, sought: Sought<'_>) -> Option<(Process, Vec<Socket>)> {
     let folder = Path::new("/proc").join(pid.to_string());
     let stat = Stat::read(&folder)?;
     let cmdline = fs::read(folder.join("cmdline")).unwrap_or_default();
     let environ = fs::read(folder.join("environ"));
-    let held = held(&folder, pipes);
+    let held = held(&folder, sought.pipes);
     let readable = (held.is_ok() && environ.is_ok()) || {
         // What could not be read may have ended while we read it.
         let now = Stat::read(&folder)?;
@@ -189,10 +196,14 @@ fn process(pid: Pid, pipes: &[Pipe], secrets: &[Secret]) -> Option<(Process, Vec
         wanted: wanted(&folder),
         readable,
         holds: held.ends,
-        secrets_in_argv: names_in(secrets, &cmdline),
-        secrets_in_environ: names_in(secrets, &environ.unwrap_or_default()),
+        secrets_in_argv: names_in(sought.secrets, &cmdline),
+        secrets_in_environ: names_in(sought.secrets, &environ.unwrap_or_default()),
     };
-    Some((process, held.sockets))
+    let sockets = sought
+        .remote
+        .map(|port| connections(pid, &held.sockets, port))
+        .unwrap_or_default();
+    Some((process, sockets))
 }
 
 fn argv(cmdline: &[u8]) -> Vec<String> {
@@ -216,8 +227,8 @@ struct Held {
     ends: Vec<PipeEnd>,
     /// Absent where they could not be read.
     descriptors: Option<u64>,
-    /// The inodes of sockets that are none of the session's pipes.
-    sockets: Vec<u64>,
+    /// The descriptors of sockets that are none of the session's pipes.
+    sockets: Vec<RawFd>,
 }
 
 fn held(folder: &Path, pipes: &[Pipe]) -> io::Result<Held> {
@@ -239,7 +250,14 @@ fn held(folder: &Path, pipes: &[Pipe]) -> io::Result<Held> {
             .map(|pipe| pipe.end)
             .collect();
         match of_this.as_slice() {
-            [] if link.as_os_str().as_bytes().starts_with(b"socket:") => sockets.push(inode),
+            [] if link.as_os_str().as_bytes().starts_with(b"socket:") => {
+                sockets.extend(
+                    entry
+                        .file_name()
+                        .to_str()
+                        .and_then(|fd| fd.parse::<RawFd>().ok()),
+                );
+            }
             [] => {}
             // One end, one inode: a socketpair.
             [end] => {
@@ -315,44 +333,70 @@ fn wanted(folder: &Path) -> u64 {
         .sum()
 }
 
-/// The sockets of the cell's network whose peer is `port` on the loopback, by their inodes.
+/// Those of a process's sockets that are connected to `port`.
 ///
-/// Slow: the kernel walks the hash table of the whole machine for it, ten milliseconds on a large one.
-pub(super) fn sockets(port: u16) -> Vec<(u64, Socket)> {
-    let mut sockets = Vec::new();
-    for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
-        let text = fs::read_to_string(table).unwrap_or_default();
-        sockets.extend(text.lines().skip(1).filter_map(|line| socket(line, port)));
+/// They are asked one by one: reading `/proc/net/tcp` makes the kernel walk the connections of the whole machine, ten
+/// milliseconds on a large one.
+fn connections(pid: Pid, sockets: &[RawFd], port: u16) -> Vec<Socket> {
+    /// A server with more sockets than this has other troubles.
+    const MOST: usize = 256;
+    if sockets.is_empty() {
+        return Vec::new();
     }
+    let Ok(pidfd) = sys::pidfd(pid) else {
+        return Vec::new();
+    };
     sockets
+        .iter()
+        .take(MOST)
+        .filter_map(|fd| sys::tcp_of(&pidfd, *fd))
+        .filter(|(_, peer, _)| *peer == port)
+        .map(|(local_port, remote_port, state)| Socket {
+            local_port,
+            remote_port,
+            state: state_name(state).to_owned(),
+        })
+        .collect()
 }
 
-/// `sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode …`, addresses in hex.
-fn socket(line: &str, port: u16) -> Option<(u64, Socket)> {
+fn state_name(state: u8) -> &'static str {
+    match state {
+        1 => "ESTABLISHED",
+        2 => "SYN_SENT",
+        3 => "SYN_RECV",
+        4 => "FIN_WAIT1",
+        5 => "FIN_WAIT2",
+        6 => "TIME_WAIT",
+        7 => "CLOSE",
+        8 => "CLOSE_WAIT",
+        9 => "LAST_ACK",
+        10 => "LISTEN",
+        11 => "CLOSING",
+        _ => "UNKNOWN",
+    }
+}
+
+/// The local ports of the network that are in SYN_SENT towards `port` on the loopback.
+pub(super) fn connecting(port: u16) -> Vec<u16> {
+    ["/proc/net/tcp", "/proc/net/tcp6"]
+        .iter()
+        .flat_map(|table| {
+            let text = fs::read_to_string(table).unwrap_or_default();
+            text.lines()
+                .skip(1)
+                .filter_map(|line| syn_sent(line, port))
+                .collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+/// `sl local_address rem_address st …`, addresses and state in hex.
+fn syn_sent(line: &str, port: u16) -> Option<u16> {
+    const SYN_SENT: &str = "02";
     let mut fields = line.split_ascii_whitespace().skip(1);
-    let local_port = port_of(fields.next()?)?;
-    let remote_port = port_of(fields.next()?)?;
-    let state = match fields.next()? {
-        "01" => "ESTABLISHED",
-        "02" => "SYN_SENT",
-        "03" => "SYN_RECV",
-        "04" => "FIN_WAIT1",
-        "05" => "FIN_WAIT2",
-        "06" => "TIME_WAIT",
-        "07" => "CLOSE",
-        "08" => "CLOSE_WAIT",
-        "09" => "LAST_ACK",
-        "0A" => "LISTEN",
-        "0B" => "CLOSING",
-        other => other,
-    };
-    let inode = fields.nth(5)?.parse().ok()?;
-    let socket = Socket {
-        local_port,
-        remote_port,
-        state: state.to_owned(),
-    };
-    (remote_port == port).then_some((inode, socket))
+    let local = port_of(fields.next()?)?;
+    let remote = port_of(fields.next()?)?;
+    (remote == port && fields.next()? == SYN_SENT).then_some(local)
 }
 
 fn port_of(address: &str) -> Option<u16> {
@@ -364,15 +408,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_socket_line_gives_ports_and_state() {
-        let line = "   0: 0100007F:9C40 0100007F:1CF3 08 00000000:00000000 00:00000000 00000000     0        0 1234 1";
-        let (inode, seen) = socket(line, 7411).unwrap();
-        assert_eq!(inode, 1234);
-        assert_eq!(
-            (seen.local_port, seen.state.as_str()),
-            (40000, "CLOSE_WAIT")
-        );
-        assert!(socket(line, 80).is_none());
+    fn a_connection_attempt_is_read_from_its_line() {
+        let line = "   0: 0100007F:9C40 0100007F:1CF3 02 00000000:00000001 01:00000020 00000002     0        0 0 2";
+        assert_eq!(syn_sent(line, 7411), Some(40000));
+        assert_eq!(syn_sent(line, 80), None);
+        assert_eq!(syn_sent(&line.replace(" 02 0", " 01 0"), 7411), None);
+    }
+
+    #[test]
+    fn a_half_closed_connection_of_a_child_is_seen() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let ours = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+        drop(listener.accept().unwrap());
+        let mut child = std::process::Command::new("sleep")
+            .arg("600")
+            .stdin(std::os::fd::OwnedFd::from(ours.try_clone().unwrap()))
+            .spawn()
+            .unwrap();
+        let pid = Pid::try_from(child.id()).unwrap();
+        let seen = connections(pid, &[0], port);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(seen.len(), 1);
+        assert_eq!(seen[0].state, "CLOSE_WAIT");
     }
 
     #[test]
@@ -412,7 +471,15 @@ mod tests {
             forms: vec!["drill-5ec2e7".to_owned()],
         };
         let me = Pid::try_from(std::process::id()).unwrap();
-        let seen = look(me, &pipes, &[secret]).unwrap();
+        let seen = look(
+            me,
+            Sought {
+                pipes: &pipes,
+                secrets: &[secret],
+                remote: None,
+            },
+        )
+        .unwrap();
         let sleep = seen
             .processes
             .iter()

@@ -164,3 +164,37 @@ pub(super) fn listen_with_short_queue(port: u16) -> io::Result<TcpListener> {
     listen(&socket, Backlog::new(0)?)?;
     Ok(TcpListener::from(socket))
 }
+
+/// A TCP socket of another process: the ports of both ends and the state by its number in the kernel's `tcp_states.h`.
+/// `None` for a socket of another kind, one without a peer, or one that this process may not see (pidfd_getfd(2)).
+pub(super) fn tcp_of(pidfd: &OwnedFd, fd: RawFd) -> Option<(u16, u16, u8)> {
+    use nix::sys::socket::{SockaddrStorage, getpeername, getsockname};
+    // SAFETY: the call takes three integers and returns a new descriptor or -1.
+    let raw = unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), fd, 0) };
+    let socket = RawFd::try_from(raw).ok().filter(|raw| *raw >= 0).map(own)?;
+    let port = |address: SockaddrStorage| {
+        let v4 = address
+            .as_sockaddr_in()
+            .map(nix::sys::socket::SockaddrIn::port);
+        v4.or_else(|| {
+            address
+                .as_sockaddr_in6()
+                .map(nix::sys::socket::SockaddrIn6::port)
+        })
+    };
+    let local = port(getsockname(socket.as_raw_fd()).ok()?)?;
+    let peer = port(getpeername(socket.as_raw_fd()).ok()?)?;
+    let mut state = 0_u8;
+    let mut length: libc::socklen_t = 1;
+    // SAFETY: TCP_INFO writes at most `length` bytes of its structure, whose first byte is the state, into `state`.
+    let got = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut state).cast(),
+            &raw mut length,
+        )
+    };
+    (got == 0).then_some((local, peer, state))
+}
