@@ -7,7 +7,7 @@ use super::outcome::{SnapshotState, TrialResult, TrialVerdict};
 use super::results::{Counts, Results};
 use super::style::{Shape, Style, columns_of, filled, one_line, path_line, spell_seconds};
 use crate::journal::printable;
-use crate::judge::Verdict;
+use crate::judge::Answer;
 
 const INDENT: usize = 4;
 /// How many trials are named where many have one thing in common.
@@ -63,30 +63,29 @@ fn objections(out: &mut String, trial: &TrialResult, folder: &str, style: Style)
         style.bold(&heading),
         style.paint(shape, &trial.verdict.to_string())
     );
-    let label = trial
-        .objections()
-        .map(|answer| columns_of(&answer.question.to_string()))
+    let groups = trial.grouped_objections();
+    let alone = groups.iter().filter(|(answers, _)| answers.len() == 1);
+    let label = alone
+        .map(|(answers, _)| columns_of(&names_of(answers)))
         .chain(["bundle".len()])
         .max()
         .unwrap_or(0)
         + 2;
     let mut said = |name: &str, painted: &str, text: &str| {
-        let fill = " ".repeat(label.saturating_sub(columns_of(name)));
+        // Many names stand on a line of their own.
+        let fill = match label.checked_sub(columns_of(name)) {
+            Some(fill) => " ".repeat(fill),
+            None => format!("\n{}", " ".repeat(INDENT + label)),
+        };
         let text = style.sentence(text, INDENT + label);
         let _ = writeln!(out, "{}{painted}{fill}{text}", " ".repeat(INDENT));
     };
-    for answer in trial.objections() {
-        let name = answer.question.to_string();
-        let painted = style.paint(Shape::of(answer), &name);
-        if answer.verdict == Verdict::Held {
-            let text = format!(
-                "held, although the drill lists it as known to be broken: take it out of `known`. {}",
-                answer.because
-            );
-            said(&name, &painted, &text);
-        } else {
-            said(&name, &painted, &answer.because);
-        }
+    for (answers, sentence) in &groups {
+        let name = names_of(answers);
+        let shape = answers
+            .first()
+            .map_or(Shape::Unproven, |answer| Shape::of(answer));
+        said(&name, &style.paint(shape, &name), sentence);
     }
     if let Some(error) = &trial.error {
         said("error", &style.paint(Shape::Error, "error"), error);
@@ -98,6 +97,14 @@ fn objections(out: &mut String, trial: &TrialResult, folder: &str, style: Style)
         let _ = writeln!(out, "{}{}{path}", " ".repeat(INDENT), style.dim(&name));
     }
     out.push('\n');
+}
+
+fn names_of(answers: &[&Answer]) -> String {
+    let names: Vec<String> = answers
+        .iter()
+        .map(|answer| answer.question.to_string())
+        .collect();
+    names.join(", ")
 }
 
 /// The trials that were not run, together where the reason is the same.

@@ -36,14 +36,24 @@ pub fn pretty_line(trial: &TrialResult, style: &Style) -> String {
         let _ = write!(out, "  {}", style.snapshot(state, word));
     }
     if trial.verdict != TrialVerdict::Held {
-        for answer in trial.objections() {
-            let name = answer.question.to_string();
-            let text = style.sentence(&answer.because, NAME_AT + name.len() + 2);
-            below(
-                &mut out,
-                &style.paint(Shape::of(answer), &name),
-                &format!(": {text}"),
-            );
+        for (answers, sentence) in trial.grouped_objections() {
+            if let [answer] = answers.as_slice() {
+                let name = answer.question.to_string();
+                let text = style.sentence(&sentence, NAME_AT + name.len() + 2);
+                below(
+                    &mut out,
+                    &style.paint(Shape::of(answer), &name),
+                    &format!(": {text}"),
+                );
+            } else {
+                let names: Vec<String> = answers
+                    .iter()
+                    .map(|answer| style.paint(Shape::of(answer), &answer.question.to_string()))
+                    .collect();
+                below(&mut out, &names.join(", "), ":");
+                let text = style.sentence(&sentence, NAME_AT + 2);
+                below(&mut out, "", &format!("  {text}"));
+            }
         }
         if let Some(error) = &trial.error {
             below(&mut out, "", &style.sentence(error, NAME_AT));
@@ -113,10 +123,10 @@ mod tests {
             pretty_line(&run.trials[1], &Style::plain(80)),
             "\
 broken   deploy::after-acceptance  41 ms
-         quiet: The quiet period was cut short: the remote's port was taken over
-                after 212 ms.
          reconcile: The retry in session B made a second build: the remote holds
-                    2 builds for call 7c1f, with 2 different idempotency keys."
+                    2 builds for call 7c1f, with 2 different idempotency keys.
+         quiet: The quiet period was cut short: the remote's port was taken over
+                after 212 ms."
         );
         assert_eq!(
             pretty_line(&run.trials[5], &Style::plain(80)),

@@ -205,6 +205,31 @@ impl TrialResult {
         })
     }
 
+    /// The objections, the worst first, with those together that say the same: a server that does not start has one
+    /// reason for every question.
+    pub(super) fn grouped_objections(&self) -> Vec<(Vec<&Answer>, String)> {
+        let mut groups: Vec<(Vec<&Answer>, String)> = Vec::new();
+        for answer in self.objections() {
+            let sentence = match answer.verdict {
+                Verdict::Held => format!(
+                    "held, although the drill lists it as known to be broken: take it out of `known`. {}",
+                    answer.because
+                ),
+                _ => answer.because.clone(),
+            };
+            let same = groups.iter_mut().find(|(answers, said)| {
+                *said == sentence && answers.iter().all(|other| other.verdict == answer.verdict)
+            });
+            match same {
+                Some((answers, _)) => answers.push(answer),
+                None => groups.push((vec![answer], sentence)),
+            }
+        }
+        groups
+            .sort_by_key(|(answers, _)| std::cmp::Reverse(answers.iter().map(|a| a.verdict).max()));
+        groups
+    }
+
     fn bare(name: &TrialName, verdict: TrialVerdict) -> Self {
         Self {
             name: printable(&name.to_string()),
