@@ -9,7 +9,7 @@ use crate::journal::{
     AnswerShape, CallRole, Event, Exit, Line, Moment, Phase, Pid, Process, Row, Seq, Session,
     SessionFault, Socket,
 };
-use crate::spec::{Crash, Drill, Signal};
+use crate::spec::{Crash, Drill, ReplyTiming, Signal};
 
 use super::cast::Cast;
 use super::finding::Ending;
@@ -339,6 +339,32 @@ impl<'a> History<'a> {
         self.all().find_map(|seen| match seen.event {
             Event::ProcessExited { pid, exit, .. } if *pid == of => Some((seen, *exit)),
             _ => None,
+        })
+    }
+
+    /// The reply to a request, where it reached a process that ended at this place of the journal.
+    ///
+    /// A reply that was sent was taken by a living peer, and two witnesses tell of the reply and of the peer's end: when
+    /// both happen in the same moment, the end may stand first. What let the reply go stands before both.
+    pub(super) fn reply_before(&self, request: u32, end: usize) -> Option<Seen<'a>> {
+        let request = self.ledger.request(request)?;
+        let sent = request.replied?;
+        let let_go = match request.held {
+            None => Some(request.seen),
+            Some(held) => self.let_go(held),
+        };
+        let earliest = let_go.map_or(sent.place, |let_go| let_go.place.min(sent.place));
+        (earliest < end).then_some(sent)
+    }
+
+    /// What let a withheld reply go: EOF in the pipe, where the drill gives the reply then, or else the release.
+    fn let_go(&self, held: Seen<'_>) -> Option<Seen<'a>> {
+        let given = self.crash.reply == ReplyTiming::Given;
+        let mut all = self.all().filter(|seen| seen.place > held.place);
+        all.find(|seen| match seen.event {
+            Event::EofInPipe { .. } => given,
+            Event::RemoteReleased => true,
+            _ => false,
         })
     }
 

@@ -22,6 +22,8 @@ pub(super) struct Request<'a> {
     pub(super) key: Option<&'a str>,
     pub(super) refused: Option<Seen<'a>>,
     pub(super) unmatched: bool,
+    /// Its reply was withheld.
+    pub(super) held: Option<Seen<'a>>,
     /// The whole reply was handed to the kernel.
     pub(super) replied: Option<Seen<'a>>,
     /// Not the first request on its connection.
@@ -133,6 +135,7 @@ impl<'a> Ledger<'a> {
                     key: key.as_deref(),
                     refused: None,
                     unmatched: false,
+                    held: None,
                     replied: None,
                     again,
                 });
@@ -141,6 +144,7 @@ impl<'a> Ledger<'a> {
                 self.amend(*request, |r| r.refused = Some(seen));
             }
             Event::RequestUnmatched { request, .. } => self.amend(*request, |r| r.unmatched = true),
+            Event::ReplyHeld { request, .. } => self.amend(*request, |r| r.held = Some(seen)),
             Event::ReplySent { request, .. } => self.amend(*request, |r| r.replied = Some(seen)),
             Event::EffectApplied {
                 request,

@@ -238,16 +238,9 @@ fn outcome(
         // The drill itself took the chance to write it; the intent alone is asked.
         return;
     }
-    if let Some(killed) = history
+    let killed = history
         .signal(writer, Signal::Kill)
-        .filter(|sent| was_alive(history, writer, *sent))
-    {
-        findings.unproven(
-            say("the server had to be ended by SIGKILL, so no outcome was due"),
-            [killed.seq],
-        );
-        return;
-    }
+        .filter(|sent| was_alive(history, writer, *sent));
     let ended = history
         .exit(writer)
         .or_else(|| history.exit(server))
@@ -261,7 +254,8 @@ fn outcome(
         findings.unproven(say("the record could not be read: ").text(reason), evidence);
         return;
     }
-    if record.torn > 0 {
+    // A server that was killed may have been writing.
+    if record.torn > 0 && killed.is_none() {
         findings.broken(
             say(format!(
                 "{} of the record cannot be read as a JSON object",
@@ -276,6 +270,13 @@ fn outcome(
     }
     let rows = record.rows_of(owner.call);
     let Some((row, claim)) = words::outcome(&rows, &log.outcomes) else {
+        if let Some(killed) = killed {
+            findings.unproven(
+                say("the server had to be ended by SIGKILL, so no outcome was due"),
+                [killed.seq],
+            );
+            return;
+        }
         findings.broken(
             say("when the server had ended, no row of the record told the outcome of the call"),
             evidence,
@@ -329,8 +330,7 @@ impl<'h, 'a> Truth<'h, 'a> {
             .iter()
             .map(|effect| effect.request)
             .chain(repeated)
-            .filter_map(|request| history.ledger.request(request)?.replied)
-            .find(|replied| replied.place < ended.place);
+            .find_map(|request| history.reply_before(request, ended.place));
         let cancelled = |effect: &&Effect<'_>| {
             let mut cancelled = history.ledger.cancelled.iter();
             cancelled.any(|c| window.contains(c.seen.place) && c.effect == effect.id)

@@ -173,12 +173,7 @@ fn without_log(history: &History<'_>, counts: &Counts<'_, '_>) -> Intent {
         .requests_in(window)
         .filter(|request| request.writes)
         .collect();
-    let unanswered = |number: u32| {
-        history
-            .ledger
-            .request(number)
-            .is_none_or(|r| r.replied.is_none_or(|replied| replied.place > exited))
-    };
+    let unanswered = |number: u32| history.reply_before(number, exited).is_none();
     if counts.a.iter().any(|effect| unanswered(effect.request)) {
         return Intent::Open;
     }

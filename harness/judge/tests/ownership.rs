@@ -297,6 +297,20 @@ fn a_reply_that_came_with_the_release_was_delivered() {
 }
 
 #[test]
+fn a_reply_may_be_told_of_after_the_end_of_the_server_that_took_it() {
+    let end = |e: &Event| matches!(e, Event::ProcessExited { pid: SERVER, .. });
+    let given = crash(json!({ "at": "after-acceptance", "reply": "given" }));
+    Tale::good_with(given)
+        .after(end, [replied(1)])
+        .change(says("success"))
+        .holds(Question::Ownership);
+    point()
+        .after(|e| matches!(e, Event::RemoteReleased), [replied(1)])
+        .change(says("success"))
+        .breaks(Question::Ownership, "nobody could know");
+}
+
+#[test]
 fn a_success_must_name_the_effect_where_the_drill_names_it() {
     let named = |value: Value| {
         Tale::good(CrashPoint::AfterResult).change(rows_from(Moment::Dispatch, move |rows| {
@@ -378,6 +392,11 @@ fn a_server_that_had_to_be_killed_owed_no_outcome() {
         .never_exiting()
         .change(without_outcome("unknown"))
         .leaves_open(Question::Ownership, "had to be ended by SIGKILL");
+    point().never_exiting().holds(Question::Ownership);
+    point()
+        .never_exiting()
+        .change(says("success"))
+        .breaks(Question::Ownership, "nobody could know");
     point()
         .never_exiting()
         .change(rows_at(Moment::Dispatch, Vec::clear))
