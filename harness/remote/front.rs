@@ -152,9 +152,11 @@ impl Front {
             let message = "no route of the drill matches";
             return from_reply(number, Reply::error(404, "not_found", message));
         }
-        if is_effect {
-            self.gate.before_applying(number).await;
-        }
+        let applying = if is_effect {
+            Some(self.gate.before_applying(number).await)
+        } else {
+            None
+        };
         let mut answer = match self.ask(number, arrived).await {
             Ok(answer) => answer,
             Err(because) => {
@@ -165,6 +167,7 @@ impl Front {
                 from_reply(number, Reply::error(502, "remote_failed", &message))
             }
         };
+        drop(applying);
         let made = answer.headers.remove(MADE).is_some();
         if is_effect {
             answer.pace = self.gate.before_replying(number, answer.status, made).await;

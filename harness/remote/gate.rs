@@ -3,12 +3,17 @@
 //! That something is held is written down while the gate cannot move, so `request-held` and `reply-held` stand in the
 //! journal exactly when they are true, and never after `remote-released`.
 
+use std::time::Duration;
+
 use tokio::sync::watch;
 
 use crate::journal::{Event, Journal};
 use crate::spec::ReplyTiming;
 
 use super::Hold;
+
+/// wiremock applies a request in a millisecond, on a loaded machine later.
+const APPLIED_WITHIN: Duration = Duration::from_secs(5);
 
 /// How the remote stands to effect requests and their replies.
 #[derive(Debug, Clone, Copy)]
@@ -66,6 +71,18 @@ pub(super) enum Pace {
 pub(super) struct Gate {
     journal: Journal,
     stance: watch::Sender<Stance>,
+    /// Effect requests that have arrived and are not applied.
+    unapplied: watch::Sender<usize>,
+}
+
+/// An effect request on its way to being applied, until this is dropped.
+#[must_use]
+pub(super) struct Applying<'g>(&'g Gate);
+
+impl Drop for Applying<'_> {
+    fn drop(&mut self) {
+        self.0.unapplied.send_modify(|requests| *requests -= 1);
+    }
 }
 
 impl Gate {
@@ -75,7 +92,12 @@ impl Gate {
             replies: None,
             released: true,
         });
-        Self { journal, stance }
+        let (unapplied, _) = watch::channel(0);
+        Self {
+            journal,
+            stance,
+            unapplied,
+        }
     }
 
     /// From now on holds as `hold` says.
@@ -108,18 +130,29 @@ impl Gate {
         });
     }
 
+    /// Returns when what had arrived before the release is applied.
+    pub async fn applied(&self) {
+        let mut unapplied = self.unapplied.subscribe();
+        let none = unapplied.wait_for(|requests| *requests == 0);
+        // A server that asks without a pause would be waited for without an end.
+        let _ = tokio::time::timeout(APPLIED_WITHIN, none).await;
+    }
+
     /// Returns when the request is to be applied.
-    pub async fn before_applying(&self, request: u32) {
+    pub async fn before_applying(&self, request: u32) -> Applying<'_> {
+        self.unapplied.send_modify(|requests| *requests += 1);
+        let applying = Applying(self);
         let mut stance = self.stance.subscribe();
         {
             let now = stance.borrow_and_update();
             if !now.holds_new_requests() {
-                return;
+                return applying;
             }
             self.journal.append(Event::RequestHeld { request });
         }
         // The sender lives as long as we do.
         let _ = stance.wait_for(|now| !now.keeps_requests()).await;
+        applying
     }
 
     /// Returns when the reply is to be sent, and how.

@@ -199,9 +199,11 @@ impl Remote {
         self.front.gate.replies(timing);
     }
 
-    /// Everything held goes on, nothing is held or watched from here on.
+    /// Everything held goes on, nothing is held or watched from here on. Returns when the requests that were held are
+    /// applied: they are the work of the session that sent them, whoever comes next.
     pub async fn release(&self) {
         self.door.release().await;
+        self.front.gate.applied().await;
     }
 
     /// Asks the identity route with this token, from inside the harness: the server under drill has no part in it. `None`

@@ -8,12 +8,16 @@ use tokio::time::Instant;
 use super::stage::Stage;
 use super::{TrialError, enter};
 use crate::cell::Present;
-use crate::journal::{Event, Moment, Phase, Pid, PipeEnd, Session, Watch};
+use crate::journal::{Entry, Event, Moment, Phase, Pid, PipeEnd, Session, Watch};
 use crate::session::LiveSession;
 use crate::spec::{Crash, ReplyTiming, Signal};
 
 /// A process that was sent a deadly signal has ended by then, or the machine is at fault.
 const DEAD_WITHIN: Duration = Duration::from_secs(10);
+
+/// Whoever reaps a process that has ended, the client or the cell, tells of it within milliseconds, on a loaded machine
+/// later.
+const REAPED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Spinning is judged over no shorter window (DESIGN: "of at least 200 ms").
 const SHORTEST_WINDOW: Duration = Duration::from_millis(200);
@@ -183,7 +187,8 @@ impl Observer<'_> {
                     held = Some(holders);
                 }
             }
-            if self.nothing_to_wait_for()? {
+            if self.nothing_to_wait_for(live)? {
+                self.hear_of_the_exit(live).await;
                 self.end(false)?;
                 return Ok(());
             }
@@ -197,6 +202,21 @@ impl Observer<'_> {
                 return Ok(());
             }
         }
+    }
+
+    /// A server that has ended shows in the process table at once; how it ended is told by whoever reaped it, a moment
+    /// later. A stopped client tells nothing.
+    async fn hear_of_the_exit(&self, live: &LiveSession) {
+        if self.crash.close.is_empty() && self.crash.signal == Signal::Stop {
+            return;
+        }
+        let server = live.server();
+        let told = |entry: &Entry| match &*entry.event {
+            Event::ProcessExited { pid, .. } if *pid == server => Some(()),
+            _ => None,
+        };
+        let deadline = Instant::now() + REAPED_WITHIN;
+        let _ = self.stage.journal.watch().until(deadline, told).await;
     }
 
     fn end(&self, deadline_passed: bool) -> Result<(), TrialError> {
@@ -239,7 +259,7 @@ impl Observer<'_> {
     }
 
     /// True where nobody is left, or only helpers that the drill declares durable.
-    fn nothing_to_wait_for(&self) -> Result<bool, TrialError> {
+    fn nothing_to_wait_for(&self, live: &LiveSession) -> Result<bool, TrialError> {
         let survivors = survivors(self.stage, self.clients)?;
         let allowed: Vec<regex::Regex> = self
             .stage
@@ -255,10 +275,13 @@ impl Observer<'_> {
                     .collect()
             })
             .unwrap_or_default();
+        // An expression that is meant for a helper may match the server's own command as well.
+        let is_helper = |pid| pid != live.server();
         Ok(survivors.iter().all(|survivor| {
-            allowed
-                .iter()
-                .any(|regex| regex.is_match(&survivor.command))
+            is_helper(survivor.pid)
+                && allowed
+                    .iter()
+                    .any(|regex| regex.is_match(&survivor.command))
         }))
     }
 }

@@ -77,6 +77,8 @@ async fn a_held_request_is_applied_at_the_release_though_its_client_has_gone() {
     drop(client);
     bench.remote.replies(ReplyTiming::Held);
     bench.remote.release().await;
+    // By then already: the next session must not find the work of this one on its way.
+    assert_eq!(bench.remote.effects().len(), 1);
     until_kind(&bench, "reply-lost").await;
     assert_eq!(bench.remote.effects().len(), 1);
     assert_eq!(
