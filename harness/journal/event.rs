@@ -9,7 +9,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::spec::{Crash, CrashPoint, Signal};
 
@@ -623,6 +624,7 @@ pub enum Event {
         /// Length of the window, ns.
         window: u64,
         /// Time that each process present at both ends wanted to run in it (on the CPU or waiting), ns.
+        #[serde(deserialize_with = "by_pid")]
         wanted: BTreeMap<Pid, u64>,
     },
 
@@ -667,4 +669,13 @@ pub enum Event {
         route: String,
         status: u16,
     },
+}
+
+/// Reads a map whose keys are pids. The keys of a JSON object are text, and below `tag` and `flatten` serde hands them on
+/// as text even where a number is expected.
+fn by_pid<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<Pid, u64>, D::Error> {
+    BTreeMap::<String, u64>::deserialize(from)?
+        .into_iter()
+        .map(|(pid, value)| Ok((pid.parse().map_err(D::Error::custom)?, value)))
+        .collect()
 }

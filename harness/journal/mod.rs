@@ -238,6 +238,19 @@ mod tests {
     }
 
     #[test]
+    fn a_quiet_period_with_survivors_is_read_back() {
+        let (folder, journal) = journal();
+        let ended = Event::QuietEnded {
+            empty: false,
+            window: 500_000_000,
+            wanted: [(3, 250), (5, 0)].into(),
+        };
+        journal.append(ended.clone());
+        let recorded = read(&folder.path().join("journal.jsonl")).unwrap();
+        assert_eq!(recorded.lines[0].event, ended);
+    }
+
+    #[test]
     fn a_changed_line_is_found() {
         let (folder, journal) = journal();
         journal.append(Event::ConnectionSought {
