@@ -21,7 +21,7 @@ use nix::unistd::{Pid, geteuid};
 use serde_json::Value;
 
 use drills::{GOOD_SERVER, deploy_at};
-use ground::{CELLS, Family, Ground, until, wait_until_clear};
+use ground::{CELLS, Family, Ground, LIMIT, until, wait_until_clear};
 
 /// How many moments of a run are tried for each kind of cell.
 const MOMENTS: u32 = 30;
@@ -214,7 +214,8 @@ fn lines_of(journal: &Path) -> Vec<Value> {
         .collect()
 }
 
-/// A run that was cut short can be read as far as it came: the results are JSON, and a journal gets an answer.
+/// A run that was cut short can be read as far as it came: the results are JSON, and a journal that does not end gets an
+/// answer that is not `held`.
 fn assert_reports_are_readable(ground: &Ground) {
     for run in ground.runs() {
         let results = run.join("results.json");
@@ -224,9 +225,12 @@ fn assert_reports_are_readable(ground: &Ground) {
         }
     }
     for journal in ground.journals() {
-        let ended = lines_of(&journal)
+        if lines_of(&journal)
             .iter()
-            .any(|line| line["kind"] == "trial-ended");
+            .any(|line| line["kind"] == "trial-ended")
+        {
+            continue;
+        }
         let bundle = journal.parent().unwrap().to_str().unwrap();
         let judged = ground
             .command(["judge", "--json", bundle])
@@ -236,14 +240,170 @@ fn assert_reports_are_readable(ground: &Ground) {
         assert!(judged.status.code() < Some(2), "{bundle}: {said}");
         assert_eq!(said, "");
         let judgement: Value = serde_json::from_slice(&judged.stdout).unwrap();
-        if !ended {
-            assert_ne!(judgement["verdict"], "held", "{judgement:#}");
-            let cut_short = judgement["answers"]
-                .as_array()
+        assert_ne!(judgement["verdict"], "held", "{judgement:#}");
+        let mut answers = judgement["answers"].as_array().unwrap().iter();
+        let cut_short = answers.any(|answer| answer["verdict"] == "unproven");
+        assert!(cut_short, "{judgement:#}");
+    }
+}
+
+/// Three drills, one after the other: the first has ended, the second is in its observation, the third waits.
+fn run_to_be_interrupted(ground: &Ground, cell: &str) -> Command {
+    ground.drill("a-first", &deploy_at("a-first", "idle", &[]));
+    let stays = [
+        (
+            GOOD_SERVER,
+            "command: [\"{{ fixture }}\", deploy, --fault, ignores-eof]",
+        ),
+        ("eof: { within: 2s }", "eof: { within: 2m }"),
+    ];
+    ground.drill("b-stays", &deploy_at("b-stays", "after-acceptance", &stays));
+    ground.drill("c-waits", &deploy_at("c-waits", "idle", &[]));
+    let mut command = ground.command(["--test-threads", "1"]);
+    command.env("CARGO_DRILL_CELL", cell);
+    command
+}
+
+/// Waits until the trial that stays is at its crash point: `armed` stands in its journal. False where the run has ended
+/// without it.
+fn wait_until_armed(ground: &Ground, run: &mut Child) -> bool {
+    until(LIMIT, || {
+        let armed = ground.journals().iter().any(|journal| {
+            journal
+                .parent()
                 .unwrap()
-                .iter()
-                .any(|answer| answer["verdict"] == "unproven");
-            assert!(cut_short, "{judgement:#}");
+                .ends_with("b-stays__after-acceptance")
+                && lines_of(journal).iter().any(|line| line["kind"] == "armed")
+        });
+        if armed {
+            Some(true)
+        } else {
+            run.try_wait().unwrap().map(|_| false)
         }
+    })
+    .expect("the trial is armed in time")
+}
+
+/// Waits for the exit status, and fails instead of waiting for the two minutes that the server has.
+fn exit_code(run: &mut Child) -> Option<i32> {
+    let status = until(LIMIT, || run.try_wait().unwrap());
+    status.expect("the run ends when it is told to").code()
+}
+
+#[test]
+fn an_interrupted_run_ends_its_cells_and_keeps_what_it_has() {
+    for cell in CELLS {
+        for how in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+            let ground = Ground::new();
+            let mut run = run_to_be_interrupted(&ground, cell)
+                .stdout(Stdio::piped())
+                // A terminal that has gone cannot be told anything.
+                .stderr(closed_pipe())
+                .spawn()
+                .unwrap();
+            if !wait_until_armed(&ground, &mut run) {
+                println!("skipped: there is no cell of {cell} here");
+                continue;
+            }
+            let family = Family::of(run.id());
+            kill(pid_of(&run), how).unwrap();
+            assert_eq!(exit_code(&mut run), Some(130), "{cell} {how}");
+            let left = wait_until_clear(&ground, &family, GONE_WITHIN);
+            assert_eq!(left, Ok(()), "{cell} {how}");
+            assert_it_kept_what_it_had(&ground, run);
+        }
+    }
+}
+
+/// The writing end of a pipe that nobody reads.
+fn closed_pipe() -> Stdio {
+    let (_, writes) = std::io::pipe().unwrap();
+    writes.into()
+}
+
+fn assert_it_kept_what_it_had(ground: &Ground, run: Child) {
+    let said = String::from_utf8(run.wait_with_output().unwrap().stdout).unwrap();
+    assert!(said.contains("held     a-first::idle"), "{said}");
+    let folder = ground.run();
+    let lines = lines_of(&folder.join("b-stays__after-acceptance/journal.jsonl"));
+    assert!(lines.iter().any(|line| line["kind"] == "interrupted"));
+    assert_eq!(lines.last().unwrap()["kind"], "trial-ended");
+    let json = |name: &str| -> Value {
+        serde_json::from_slice(&fs::read(folder.join(name)).unwrap()).unwrap()
+    };
+    let results = json("results.json");
+    assert!(results["finished"].is_string());
+    let verdicts: Vec<(&str, &str)> = results["trials"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|trial| {
+            (
+                trial["name"].as_str().unwrap(),
+                trial["verdict"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        verdicts,
+        [
+            ("a-first::idle", "held"),
+            ("b-stays::after-acceptance", "unproven")
+        ]
+    );
+    let not_run: Vec<Value> = json("manifest.json")["population"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|entry| entry["trial"] == "c-waits::idle")
+        .map(|entry| entry["not_run"].clone())
+        .collect();
+    assert_eq!(not_run, ["interrupted"]);
+    // What was not seen to its end is nothing to approve.
+    assert!(
+        ground
+            .path()
+            .join("reports/a-first__idle.snap.new")
+            .exists()
+    );
+    assert!(
+        !ground
+            .path()
+            .join("reports/b-stays__after-acceptance.snap.new")
+            .exists()
+    );
+}
+
+#[test]
+fn a_second_signal_stops_at_once_and_the_cells_still_end_themselves() {
+    for cell in CELLS {
+        let ground = Ground::new();
+        let mut run = run_to_be_interrupted(&ground, cell)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        if !wait_until_armed(&ground, &mut run) {
+            println!("skipped: there is no cell of {cell} here");
+            continue;
+        }
+        let family = Family::of(run.id());
+        let cells = family.with("__cell");
+        // A cell that does not answer: the run cannot end in order.
+        for pid in &cells {
+            kill(Pid::from_raw(*pid), Signal::SIGSTOP).unwrap();
+        }
+        kill(pid_of(&run), Signal::SIGINT).unwrap();
+        let mut said = BufReader::new(run.stderr.take().unwrap());
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        assert!(line.contains("once more to stop at once"), "{line}");
+        kill(pid_of(&run), Signal::SIGINT).unwrap();
+        assert_eq!(exit_code(&mut run), Some(130));
+        for pid in &cells {
+            kill(Pid::from_raw(*pid), Signal::SIGCONT).unwrap();
+        }
+        assert_eq!(wait_until_clear(&ground, &family, GONE_WITHIN), Ok(()));
+        assert_reports_are_readable(&ground);
     }
 }
