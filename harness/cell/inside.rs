@@ -3,10 +3,12 @@
 //!
 //! One thread, one loop over two descriptors: the socket to the harness and a signalfd for SIGCHLD. It decides nothing.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 use nix::errno::Errno;
@@ -17,7 +19,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid as NixPid;
 
-use super::message::{Order, Plan, Report, Wanted, receive, send};
+use super::message::{Order, Report, Wanted, receive, send};
 use super::proc::Sought;
 use super::room::{self, Room};
 use super::{proc, sys};
@@ -37,14 +39,11 @@ pub(crate) fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("cargo-drill: the cell failed: {error}");
+            let _ = writeln!(io::stderr(), "cargo-drill: the cell failed: {error}");
             ExitCode::FAILURE
         }
     }
 }
-
-/// The exit status of an init that could not furnish its room.
-const UNFURNISHED: i32 = 3;
 
 fn run() -> io::Result<()> {
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
@@ -54,14 +53,25 @@ fn run() -> io::Result<()> {
     let Some((Order::Build(plan), _)) = receive::<Order>(&socket)? else {
         return Ok(());
     };
-    let not_ready =
-        |socket: &UnixStream, because: String| send(socket, &Report::NotReady { because }, &[]);
+    let scratch = match Scratch::make(&plan.scratch) {
+        Ok(scratch) => scratch,
+        Err(error) => {
+            let folder = plan.scratch.display();
+            return not_ready(
+                &socket,
+                format!("failed to make the folder {folder}: {error}"),
+            );
+        }
+    };
     if plan.wanted == Wanted::Subreaper {
         prctl::set_child_subreaper(true)?;
         let subreaper = NixPid::this().as_raw();
         let room = match room::open_room() {
             Ok(room) => room,
-            Err(error) => return not_ready(&socket, error.to_string()),
+            Err(error) => {
+                drop(scratch);
+                return not_ready(&socket, error.to_string());
+            }
         };
         let init = Init {
             socket,
@@ -70,23 +80,20 @@ fn run() -> io::Result<()> {
         };
         let served = init.serve(room, CellKind::Subreaper, false);
         init.end()?;
-        clear(&plan);
         return served;
     }
     let user_namespace = match room::leave_host(plan.open_network) {
         Ok(user_namespace) => user_namespace,
         Err(error) => {
+            drop(scratch);
             return not_ready(&socket, format!("namespaces are not allowed here: {error}"));
         }
     };
     match sys::fork_single_threaded()? {
-        sys::Fork::Parent(init) => {
-            if outlive(&socket, init)? {
-                clear(&plan);
-            }
-            Ok(())
-        }
+        sys::Fork::Parent(init) => outlive(&socket, init),
         sys::Fork::Child => {
+            // The outer process removes the folder, when we and all others in the room have ended.
+            std::mem::forget(scratch);
             // The outer process kills us when the socket closes; should it be killed itself, the kernel does.
             prctl::set_pdeathsig(Signal::SIGKILL)?;
             match room::furnish(plan.open_network) {
@@ -99,24 +106,36 @@ fn run() -> io::Result<()> {
                     // When we return, the kernel ends the rest.
                     init.serve(room, CellKind::Namespaces, user_namespace)
                 }
-                Err(error) => {
-                    not_ready(&socket, error.to_string())?;
-                    std::process::exit(UNFURNISHED);
-                }
+                Err(error) => not_ready(&socket, error.to_string()),
             }
         }
     }
 }
 
-/// A harness that was killed has left its folder, with the credentials of the trial in it.
-fn clear(plan: &Plan) {
-    let _ = std::fs::remove_dir_all(&plan.scratch);
+fn not_ready(socket: &UnixStream, because: String) -> io::Result<()> {
+    send(socket, &Report::NotReady { because }, &[])
+}
+
+/// The trial's folder, with its credentials in it. Made by the cell and not by the harness, since the cell removes it: a
+/// harness that is killed at any moment has then made no folder that nobody knows of.
+struct Scratch<'a>(&'a Path);
+
+impl<'a> Scratch<'a> {
+    fn make(path: &'a Path) -> io::Result<Self> {
+        std::fs::DirBuilder::new().mode(0o700).create(path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Scratch<'_> {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(self.0);
+    }
 }
 
 /// The outer process: waits until init has ended, and ends it when the harness has gone. When PID 1 of a pid namespace
-/// ends, the kernel kills all that is left in it and only then lets its parent know (`pid_namespaces(7)`). False where init
-/// never had a room.
-fn outlive(socket: &UnixStream, init: i32) -> io::Result<bool> {
+/// ends, the kernel kills all that is left in it and only then lets its parent know (`pid_namespaces(7)`).
+fn outlive(socket: &UnixStream, init: i32) -> io::Result<()> {
     let pidfd = sys::pidfd(init)?;
     let init = NixPid::from_raw(init);
     loop {
@@ -134,8 +153,8 @@ fn outlive(socket: &UnixStream, init: i32) -> io::Result<bool> {
             let _ = kill(init, Signal::SIGKILL);
         }
         if peer || ended {
-            let furnished = waitpid(init, None)? != WaitStatus::Exited(init, UNFURNISHED);
-            return Ok(furnished);
+            waitpid(init, None)?;
+            return Ok(());
         }
     }
 }
@@ -361,7 +380,7 @@ fn shows_connections(moment: Moment) -> bool {
 fn spawn(
     argv: &[String],
     env: Vec<(String, String)>,
-    cwd: &std::path::Path,
+    cwd: &Path,
     descriptors: Vec<std::os::fd::OwnedFd>,
 ) -> io::Result<Pid> {
     let Ok([stdin, stdout, stderr]) = <[_; 3]>::try_from(descriptors) else {

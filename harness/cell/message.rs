@@ -30,7 +30,8 @@ pub struct Plan {
     pub wanted: Wanted,
     /// The server may use the host's network.
     pub open_network: bool,
-    /// Removed when all in the cell has ended, also where the harness was killed and could not.
+    /// A folder that does not exist: the cell makes it, and removes it when all in the cell has ended. So it goes also
+    /// where the harness was killed.
     pub scratch: PathBuf,
 }
 

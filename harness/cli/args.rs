@@ -31,7 +31,7 @@ Examples:
   cargo drill judge reports/runs/RUN/TRIAL
                                        the answers again, from the journal alone
 
-Exit status: 0 all held, 1 something broken or unproven or a snapshot differs, 2 could not run, 130 interrupted.";
+Exit status: 0 all held, 1 something broken or unproven or a snapshot differs, 2 could not run\n(or every trial was ignored), 130 interrupted.";
 
 /// Crash drills for MCP servers: what does the server do when its client dies in the middle of an external write?
 #[derive(Debug, Parser)]

@@ -24,11 +24,13 @@ impl From<Ended> for ExitCode {
 }
 
 impl Ended {
-    /// The worst of all trials. A snapshot that nobody has approved fails only where `new_fails`, as it does in CI.
+    /// The worst of all trials. A snapshot that nobody has approved fails only where `new_fails`, as it does in CI. A run
+    /// in which every trial was ignored has run nothing: a gate must not open because its requirements are missing.
     pub fn of(results: &Results, new_fails: bool) -> Self {
         results
             .trials
             .iter()
+            .filter(|trial| trial.verdict != TrialVerdict::Ignored)
             .map(|trial| {
                 let snapshot = match trial.snapshot {
                     Some(SnapshotState::Differs) => Self::Objected,

@@ -2,7 +2,7 @@
 //!
 //! Either way nothing is left behind: a cell ends itself when the harness has gone.
 
-use std::io;
+use std::io::{self, Write as _};
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -31,10 +31,12 @@ pub fn listen() -> io::Result<watch::Receiver<bool>> {
         .spawn(move || {
             runtime.block_on(async move {
                 next(&mut signals).await;
-                eprintln!(
+                interrupt.send_replace(true);
+                // Not `eprintln!`: it panics where the terminal has gone, which is just what SIGHUP says.
+                let _ = writeln!(
+                    io::stderr(),
                     "cargo-drill: interrupted; ending the trials (once more to stop at once)"
                 );
-                interrupt.send_replace(true);
                 next(&mut signals).await;
                 std::process::exit(Ended::Interrupted as i32);
             });

@@ -91,9 +91,11 @@ fn check(places: &Places) -> Ended {
         complain(&format!("no drill in {}", places.drills.display()));
         return Ended::Failed;
     }
+    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     say(&format!(
-        "{} drills, {trials} trials, no mistake\n",
-        checked.drills.len()
+        "{}, {}, no mistake\n",
+        count(checked.drills.len(), "drill"),
+        count(trials, "trial")
     ))
 }
 

@@ -12,8 +12,8 @@ use super::population::{Candidate, Places, Population, find_fixture, is_wanted};
 use super::suite::{Suite, wanted_cell};
 use super::{complain, interrupt, show_mistakes};
 use crate::report::{
-    self, Closing, Commit, Progress, RunFacts, RunWriter, Style, TrialResult, in_ci, json_line,
-    pretty_line, render_closing, render_table, terse_mark,
+    self, Closing, Commit, Progress, RunFacts, RunWriter, Style, TrialResult, TrialVerdict, in_ci,
+    json_line, pretty_line, render_closing, render_table, terse_mark,
 };
 
 /// Runs what is asked for.
@@ -153,7 +153,11 @@ fn play(
     if *interrupted.borrow() {
         return Ok(Ended::Interrupted);
     }
-    Ok(Ended::of(&results, show.ci))
+    let ended = Ended::of(&results, show.ci);
+    if ended == Ended::Failed && !results.trials.iter().any(was_run) {
+        complain("nothing was run: every trial that was asked for is ignored");
+    }
+    Ok(ended)
 }
 
 struct Show {
@@ -179,6 +183,10 @@ impl Show {
         };
         let _ = out.flush();
     }
+}
+
+fn was_run(trial: &TrialResult) -> bool {
+    trial.verdict != TrialVerdict::Ignored
 }
 
 /// A trial mostly waits, for a process or for a deadline.

@@ -4,7 +4,7 @@
 //! what is left when it has gone is what the drill looks at. Its stdin is the socket to the harness.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::os::unix::process::ExitStatusExt as _;
@@ -51,7 +51,7 @@ pub(crate) fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("cargo-drill: the client failed: {error}");
+            let _ = writeln!(io::stderr(), "cargo-drill: the client failed: {error}");
             ExitCode::FAILURE
         }
     }

@@ -94,7 +94,9 @@ async fn hold_for(
             if let Some(nth) = crash.connection {
                 Hold::Connection { nth }
             } else {
-                let event = rehearse(Arc::clone(&stage.drill), surroundings.clone()).await?;
+                let folder = stage.rehearsal_folder()?;
+                let event =
+                    rehearse(Arc::clone(&stage.drill), surroundings.clone(), &folder).await?;
                 let Event::Rehearsed {
                     connection,
                     requests,

@@ -69,6 +69,14 @@ pub enum TrialError {
     Template(#[from] TemplateError),
     #[error(transparent)]
     Chain(#[from] ChainError),
+    #[error("{0}")]
+    Journal(String),
+    /// A run that was killed early leaves a bundle without it.
+    #[error("failed to read its {name}: {source}")]
+    Bundle {
+        name: &'static str,
+        source: io::Error,
+    },
 }
 
 /// What came of a trial.
@@ -100,7 +108,7 @@ pub fn run(
     journal.append(Event::TrialEnded);
     journal.seal()?;
     if let Some(because) = journal.failure() {
-        return Err(TrialError::Prepare(because));
+        return Err(TrialError::Journal(because));
     }
     let judgement = rejudge(bundle)?;
     let answers = serde_json::to_string_pretty(&judgement).map_err(io::Error::from)?;
@@ -124,8 +132,14 @@ pub fn run(
 
 /// Judges a bundle from its files alone.
 pub fn rejudge(bundle: &Path) -> Result<Judgement, TrialError> {
-    let drill = std::fs::read(bundle.join("drill.json"))?;
-    let drill: Drill = serde_json::from_slice(&drill).map_err(io::Error::from)?;
+    let unreadable = |source| TrialError::Bundle {
+        name: "drill.json",
+        source,
+    };
+    let drill = std::fs::read(bundle.join("drill.json")).map_err(unreadable)?;
+    let drill: Drill = serde_json::from_slice(&drill)
+        .map_err(io::Error::from)
+        .map_err(unreadable)?;
     let recorded = crate::journal::read(&bundle.join("journal.jsonl"))?;
     Ok(judge(&drill, &recorded.lines))
 }

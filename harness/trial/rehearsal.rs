@@ -2,6 +2,7 @@
 //!
 //! A held connection shows no byte, so nobody can see from outside whether it is the one that matters.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use super::stage::Stage;
@@ -11,19 +12,15 @@ use crate::remote::Hold;
 use crate::spec::Drill;
 
 /// Runs the call once without a crash and returns what it did, as the event that tells of it.
+/// What it leaves goes into `folder`.
 pub(super) async fn rehearse(
     drill: Arc<Drill>,
     surroundings: Surroundings,
+    folder: &Path,
 ) -> Result<Event, TrialError> {
-    let folder = tempfile::Builder::new().prefix("drill-").tempdir()?;
-    let journal = Journal::create(&folder.path().join("journal.jsonl"), Secrets::default())?;
-    let mut stage = Stage::prepare(
-        Arc::clone(&drill),
-        surroundings,
-        folder.path(),
-        journal.clone(),
-    )
-    .await?;
+    let journal = Journal::create(&folder.join("journal.jsonl"), Secrets::default())?;
+    let mut stage =
+        Stage::prepare(Arc::clone(&drill), surroundings, folder, journal.clone()).await?;
     let Some(mut live) = stage.open(Session::A, &drill.call.before).await? else {
         return Ok(rehearsed(
             &journal,

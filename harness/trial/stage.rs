@@ -55,8 +55,8 @@ pub(super) struct Stage {
     surroundings: Surroundings,
     work: PathBuf,
     port: u16,
-    /// Last: the cell must have ended before its folder goes.
-    scratch: tempfile::TempDir,
+    /// Made by the cell, and gone with it.
+    scratch: PathBuf,
 }
 
 impl Stage {
@@ -67,23 +67,23 @@ impl Stage {
         bundle: &Path,
         journal: Journal,
     ) -> Result<Self, TrialError> {
-        let scratch = tempfile::Builder::new().prefix("drill-").tempdir()?;
-        if !fits_a_socket(scratch.path()) {
+        let scratch = scratch_path()?;
+        if !fits_a_socket(&scratch) {
             return Err(TrialError::Prepare(format!(
                 "the temporary folder {} is too long for a Unix socket; set TMPDIR to a shorter one",
-                scratch.path().display()
+                scratch.display()
             )));
-        }
-        let work = scratch.path().join("work");
-        for folder in [&work, &work.join("home"), &work.join("tmp")] {
-            fs::create_dir(folder)?;
         }
         let plan = Plan {
             wanted: surroundings.cell,
             open_network: drill.server.network == Network::Open,
-            scratch: scratch.path().to_owned(),
+            scratch: scratch.clone(),
         };
         let (cell, doorway) = Cell::build(&plan, &journal)?;
+        let work = scratch.join("work");
+        for folder in [&work, &work.join("home"), &work.join("tmp")] {
+            fs::create_dir(folder)?;
+        }
         let authority = Authority::new(drill.authority.as_ref(), journal.secrets().clone());
         let port = doorway.port;
         let remote = match &drill.remote {
@@ -129,6 +129,13 @@ impl Stage {
             stage.record = Some(Record::new(ownership, path, &stage.work, &stage.journal));
         }
         Ok(stage)
+    }
+
+    /// A folder for what a rehearsal leaves: within ours, so that it goes when our cell goes.
+    pub fn rehearsal_folder(&self) -> io::Result<PathBuf> {
+        let folder = self.scratch.join("rehearsal");
+        fs::create_dir(&folder)?;
+        Ok(folder)
     }
 
     /// Gives session B a run, an approval and a credential of its own; the call stays the same.
@@ -275,7 +282,7 @@ impl Stage {
                 _ => Vec::new(),
             },
             bundle: self.bundle.clone(),
-            scratch: self.scratch.path().to_owned(),
+            scratch: self.scratch.clone(),
         })
     }
 
@@ -528,6 +535,12 @@ impl Stage {
         variables.insert("authority".to_owned(), json!({ "token": identity.token }));
         Value::Object(variables)
     }
+}
+
+/// Where a cell is to make its folder: `drill-5f0c…`, short enough for a socket below it.
+fn scratch_path() -> io::Result<PathBuf> {
+    let unique = Uuid::new_v4().simple().to_string();
+    std::path::absolute(std::env::temp_dir().join(format!("drill-{}", &unique[..12])))
 }
 
 /// A name that has not been used before: `run-5f0c…`.

@@ -1,0 +1,409 @@
+//! What a run leaves behind when it is killed or interrupted: reports, and nothing else.
+//!
+//! SIGKILL cannot be answered, so whatever ends the server then must be outside of the killed process. These tests run
+//! the real command with a good server and with one that refuses to go, and end it at many moments.
+
+#[path = "outside/drills.rs"]
+mod drills;
+#[path = "outside/ground.rs"]
+mod ground;
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant, SystemTime};
+
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::{Pid, geteuid};
+use serde_json::Value;
+
+use drills::{GOOD_SERVER, deploy_at};
+use ground::{CELLS, Family, Ground, LIMIT, until, wait_until_clear};
+
+/// How many moments of a run are tried for each kind of cell.
+const MOMENTS: u32 = 30;
+
+/// All must be gone by then. The kernel takes milliseconds; a loaded machine takes its time.
+const GONE_WITHIN: Duration = Duration::from_secs(2);
+
+/// `nobody`, on every Linux that matters here.
+const NOBODY: u32 = 65534;
+
+/// A server that means to stay: it ignores what can be ignored, and so does its helper, which has a session of its own.
+fn stubborn(ground: &Ground) -> String {
+    let mark = ground.path().display();
+    let helper = "trap '' TERM HUP INT; while :; do sleep 600; done";
+    let server = format!(
+        "trap '' TERM HUP INT; setsid sh -c \\\"{helper}\\\" {mark} & exec \\\"$0\\\" deploy --fault deaf-to-term"
+    );
+    deploy_at(
+        "stubborn",
+        "before-dispatch, after-acceptance",
+        &[
+            (
+                GOOD_SERVER,
+                &format!("command: [sh, -c, \"{server}\", \"{{{{ fixture }}}}\"]"),
+            ),
+            ("eof: { within: 2s }", "eof: { within: 200ms }"),
+            ("quiet: { for: 500ms }", "quiet: { for: 200ms }"),
+            ("within: 1s", "within: 200ms"),
+        ],
+    )
+}
+
+fn ground_with_both() -> Ground {
+    let ground = Ground::new();
+    ground.drill("deploy", drills::DEPLOY);
+    ground.drill("stubborn", &stubborn(&ground));
+    ground
+}
+
+/// Starts a run with both servers at a time, in a process group of its own.
+fn start(ground: &Ground, cell: &str, user: Option<u32>) -> Child {
+    let mut command = ground.command(["--test-threads", "4"]);
+    command
+        .env("CARGO_DRILL_CELL", cell)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0);
+    if let Some(user) = user {
+        command.uid(user).gid(user);
+    }
+    command.spawn().unwrap()
+}
+
+fn pid_of(child: &Child) -> Pid {
+    Pid::from_raw(i32::try_from(child.id()).unwrap())
+}
+
+#[test]
+fn a_killed_run_leaves_nothing_in_namespaces() {
+    kill_at_many_moments("namespaces", MOMENTS, None);
+}
+
+#[test]
+fn a_killed_run_leaves_nothing_below_a_subreaper() {
+    kill_at_many_moments("subreaper", MOMENTS, None);
+}
+
+#[test]
+fn a_killed_run_of_an_ordinary_user_leaves_nothing() {
+    if !geteuid().is_root() {
+        println!("skipped: the tests run as an ordinary user already");
+        return;
+    }
+    let probe = Command::new(env!("CARGO_BIN_EXE_cargo-drill"))
+        .arg("--version")
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .output();
+    if !probe.is_ok_and(|output| output.status.success()) {
+        println!("skipped: nobody may not execute cargo-drill where it was built");
+        return;
+    }
+    for cell in CELLS {
+        kill_at_many_moments(cell, MOMENTS / 3, Some(NOBODY));
+    }
+}
+
+fn kill_at_many_moments(cell: &str, moments: u32, user: Option<u32>) {
+    let Some(whole) = time_of_a_whole_run(cell, user) else {
+        return;
+    };
+    let mut seen = 0;
+    for moment in 0..moments {
+        let ground = ground_with_both();
+        open_to(&ground, user);
+        // The moments lie closer together at the start, where things are being made. Where in its slice of the run each
+        // lies is left to chance.
+        let within = f64::from(moment) + chance();
+        let share = (within / f64::from(moments)).powi(2);
+        let begun = Instant::now();
+        let mut run = start(&ground, cell, user);
+        std::thread::sleep(whole.mul_f64(share).saturating_sub(begun.elapsed()));
+        let family = Family::of(run.id());
+        seen += family.with("deploy").len();
+        // Every other time as a CI runner does it: the whole process group at once.
+        let killed = if moment % 2 == 0 {
+            kill(pid_of(&run), Signal::SIGKILL)
+        } else {
+            killpg(pid_of(&run), Signal::SIGKILL)
+        };
+        killed.unwrap();
+        run.wait().unwrap();
+        if let Err(left) = wait_until_clear(&ground, &family, GONE_WITHIN) {
+            panic!("killed {cell} at {share:.4} of {whole:?}, and this is left:\n{left}");
+        }
+        assert_no_remote_listens(&ground, cell);
+        assert_reports_are_readable(&ground);
+    }
+    assert!(seen > 0, "no kill hit a server");
+}
+
+/// None where this kind of cell is not to be had.
+fn time_of_a_whole_run(cell: &str, user: Option<u32>) -> Option<Duration> {
+    let ground = ground_with_both();
+    open_to(&ground, user);
+    let begun = Instant::now();
+    let status = start(&ground, cell, user).wait().unwrap();
+    let took = begun.elapsed();
+    if status.code() == Some(2) {
+        let results = fs::read_to_string(ground.run().join("results.json")).unwrap();
+        assert!(
+            results.contains("namespaces are not allowed here"),
+            "{results}"
+        );
+        println!("skipped: namespaces are not allowed here");
+        return None;
+    }
+    assert_eq!(status.code(), Some(1), "the stubborn server is broken");
+    let left = wait_until_clear(&ground, &Family::default(), GONE_WITHIN);
+    assert_eq!(left, Ok(()), "a run that was not killed left something");
+    Some(took)
+}
+
+/// Lets another user write here.
+fn open_to(ground: &Ground, user: Option<u32>) {
+    if user.is_some() {
+        for folder in ["", "tmp"] {
+            let folder = ground.path().join(folder);
+            fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).unwrap();
+        }
+    }
+}
+
+/// Somewhere in [0, 1).
+fn chance() -> f64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    f64::from(now.unwrap().subsec_nanos() % 1000) / 1000.0
+}
+
+/// Without a network namespace the remote listens on the host.
+fn assert_no_remote_listens(ground: &Ground, cell: &str) {
+    if cell != "subreaper" {
+        return;
+    }
+    for journal in ground.journals() {
+        for line in lines_of(&journal) {
+            if let Some(port) = line["remote_port"].as_u64() {
+                let gone = until(GONE_WITHIN, || (!listens(port)).then_some(()));
+                assert!(gone.is_some(), "something still listens on {port}");
+            }
+        }
+    }
+}
+
+/// Whether 127.0.0.1 has a listener on this port; see proc_net_tcp(5).
+fn listens(port: u64) -> bool {
+    let table = fs::read_to_string("/proc/net/tcp").unwrap();
+    let address = format!("0100007F:{port:04X}");
+    table.lines().any(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        fields[1] == address && fields[3] == "0A"
+    })
+}
+
+/// The whole lines of a journal.
+fn lines_of(journal: &Path) -> Vec<Value> {
+    BufReader::new(fs::File::open(journal).unwrap())
+        .split(b'\n')
+        .filter_map(|line| serde_json::from_slice(&line.unwrap()).ok())
+        .collect()
+}
+
+/// A run that was cut short can be read as far as it came: the results are JSON, and a journal that does not end gets an
+/// answer that is not `held`.
+fn assert_reports_are_readable(ground: &Ground) {
+    for run in ground.runs() {
+        let results = run.join("results.json");
+        if results.exists() {
+            let results: Value = serde_json::from_slice(&fs::read(results).unwrap()).unwrap();
+            assert!(results["trials"].is_array());
+        }
+    }
+    for journal in ground.journals() {
+        if lines_of(&journal)
+            .iter()
+            .any(|line| line["kind"] == "trial-ended")
+        {
+            continue;
+        }
+        let bundle = journal.parent().unwrap().to_str().unwrap();
+        let judged = ground
+            .command(["judge", "--json", bundle])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&judged.stderr);
+        assert!(judged.status.code() < Some(2), "{bundle}: {said}");
+        assert_eq!(said, "");
+        let judgement: Value = serde_json::from_slice(&judged.stdout).unwrap();
+        assert_ne!(judgement["verdict"], "held", "{judgement:#}");
+        let mut answers = judgement["answers"].as_array().unwrap().iter();
+        let cut_short = answers.any(|answer| answer["verdict"] == "unproven");
+        assert!(cut_short, "{judgement:#}");
+    }
+}
+
+/// Three drills, one after the other: the first has ended, the second is in its observation, the third waits.
+fn run_to_be_interrupted(ground: &Ground, cell: &str) -> Command {
+    ground.drill("a-first", &deploy_at("a-first", "idle", &[]));
+    let stays = [
+        (
+            GOOD_SERVER,
+            "command: [\"{{ fixture }}\", deploy, --fault, ignores-eof]",
+        ),
+        ("eof: { within: 2s }", "eof: { within: 2m }"),
+    ];
+    ground.drill("b-stays", &deploy_at("b-stays", "after-acceptance", &stays));
+    ground.drill("c-waits", &deploy_at("c-waits", "idle", &[]));
+    let mut command = ground.command(["--test-threads", "1"]);
+    command.env("CARGO_DRILL_CELL", cell);
+    command
+}
+
+/// Waits until the trial that stays is at its crash point: `armed` stands in its journal. False where the run has ended
+/// without it.
+fn wait_until_armed(ground: &Ground, run: &mut Child) -> bool {
+    until(LIMIT, || {
+        let armed = ground.journals().iter().any(|journal| {
+            journal
+                .parent()
+                .unwrap()
+                .ends_with("b-stays__after-acceptance")
+                && lines_of(journal).iter().any(|line| line["kind"] == "armed")
+        });
+        if armed {
+            Some(true)
+        } else {
+            run.try_wait().unwrap().map(|_| false)
+        }
+    })
+    .expect("the trial is armed in time")
+}
+
+/// Waits for the exit status, and fails instead of waiting for the two minutes that the server has.
+fn exit_code(run: &mut Child) -> Option<i32> {
+    let status = until(LIMIT, || run.try_wait().unwrap());
+    status.expect("the run ends when it is told to").code()
+}
+
+#[test]
+fn an_interrupted_run_ends_its_cells_and_keeps_what_it_has() {
+    for cell in CELLS {
+        for how in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+            let ground = Ground::new();
+            let mut run = run_to_be_interrupted(&ground, cell)
+                .stdout(Stdio::piped())
+                // A terminal that has gone cannot be told anything.
+                .stderr(closed_pipe())
+                .spawn()
+                .unwrap();
+            if !wait_until_armed(&ground, &mut run) {
+                println!("skipped: there is no cell of {cell} here");
+                continue;
+            }
+            let family = Family::of(run.id());
+            kill(pid_of(&run), how).unwrap();
+            assert_eq!(exit_code(&mut run), Some(130), "{cell} {how}");
+            let left = wait_until_clear(&ground, &family, GONE_WITHIN);
+            assert_eq!(left, Ok(()), "{cell} {how}");
+            assert_it_kept_what_it_had(&ground, run);
+        }
+    }
+}
+
+/// The writing end of a pipe that nobody reads.
+fn closed_pipe() -> Stdio {
+    let (_, writes) = std::io::pipe().unwrap();
+    writes.into()
+}
+
+fn assert_it_kept_what_it_had(ground: &Ground, run: Child) {
+    let said = String::from_utf8(run.wait_with_output().unwrap().stdout).unwrap();
+    assert!(said.contains("held     a-first::idle"), "{said}");
+    let folder = ground.run();
+    let lines = lines_of(&folder.join("b-stays__after-acceptance/journal.jsonl"));
+    assert!(lines.iter().any(|line| line["kind"] == "interrupted"));
+    assert_eq!(lines.last().unwrap()["kind"], "trial-ended");
+    let json = |name: &str| -> Value {
+        serde_json::from_slice(&fs::read(folder.join(name)).unwrap()).unwrap()
+    };
+    let results = json("results.json");
+    assert!(results["finished"].is_string());
+    let verdicts: Vec<(&str, &str)> = results["trials"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|trial| {
+            (
+                trial["name"].as_str().unwrap(),
+                trial["verdict"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        verdicts,
+        [
+            ("a-first::idle", "held"),
+            ("b-stays::after-acceptance", "unproven")
+        ]
+    );
+    let not_run: Vec<Value> = json("manifest.json")["population"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|entry| entry["trial"] == "c-waits::idle")
+        .map(|entry| entry["not_run"].clone())
+        .collect();
+    assert_eq!(not_run, ["interrupted"]);
+    // What was not seen to its end is nothing to approve.
+    assert!(
+        ground
+            .path()
+            .join("reports/a-first__idle.snap.new")
+            .exists()
+    );
+    assert!(
+        !ground
+            .path()
+            .join("reports/b-stays__after-acceptance.snap.new")
+            .exists()
+    );
+}
+
+#[test]
+fn a_second_signal_stops_at_once_and_the_cells_still_end_themselves() {
+    for cell in CELLS {
+        let ground = Ground::new();
+        let mut run = run_to_be_interrupted(&ground, cell)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        if !wait_until_armed(&ground, &mut run) {
+            println!("skipped: there is no cell of {cell} here");
+            continue;
+        }
+        let family = Family::of(run.id());
+        let cells = family.with("__cell");
+        // A cell that does not answer: the run cannot end in order.
+        for pid in &cells {
+            kill(Pid::from_raw(*pid), Signal::SIGSTOP).unwrap();
+        }
+        kill(pid_of(&run), Signal::SIGINT).unwrap();
+        let mut said = BufReader::new(run.stderr.take().unwrap());
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        assert!(line.contains("once more to stop at once"), "{line}");
+        kill(pid_of(&run), Signal::SIGINT).unwrap();
+        assert_eq!(exit_code(&mut run), Some(130));
+        for pid in &cells {
+            kill(Pid::from_raw(*pid), Signal::SIGCONT).unwrap();
+        }
+        assert_eq!(wait_until_clear(&ground, &family, GONE_WITHIN), Ok(()));
+        assert_reports_are_readable(&ground);
+    }
+}
