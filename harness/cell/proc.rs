@@ -1,6 +1,7 @@
 //! A look at the processes of the cell through `/proc` (proc(5)), and at its sockets.
 
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
@@ -36,12 +37,40 @@ pub(super) fn look(root: Pid, pipes: &[Pipe], secrets: &[Secret]) -> io::Result<
     }
     let sockets = processes
         .iter()
-        .flat_map(|(_, sockets)| sockets)
+        .flat_map(|(_, own)| &own.sockets)
         .copied()
         .collect();
+    join(&mut processes);
     let mut processes: Vec<Process> = processes.into_iter().map(|(process, _)| process).collect();
     processes.sort_by_key(|process| process.pid);
     Ok(Seen { processes, sockets })
+}
+
+/// Who reads what whom writes. A forked child may hold both ends of its parent's pipes and use neither: only an end that
+/// is held alone tells.
+fn join(processes: &mut [(Process, Own)]) {
+    let ends: Vec<(Pid, HashSet<u64>, HashSet<u64>)> = processes
+        .iter()
+        .map(|(process, own)| {
+            let of = |write: bool| {
+                own.pipes
+                    .iter()
+                    .filter(|(_, writes)| *writes == write)
+                    .map(|(inode, _)| *inode)
+                    .collect::<HashSet<u64>>()
+            };
+            let (read, written) = (of(false), of(true));
+            (process.pid, &read - &written, &written - &read)
+        })
+        .collect();
+    for (process, (pid, read, _)) in processes.iter_mut().zip(&ends) {
+        process.0.reads_from = ends
+            .iter()
+            .filter(|(other, _, written)| other != pid && !read.is_disjoint(written))
+            .map(|(other, _, _)| *other)
+            .collect();
+        process.0.reads_from.sort_unstable();
+    }
 }
 
 /// Who lives below `root`. Zombies have ended.
@@ -154,8 +183,8 @@ impl Stat {
     }
 }
 
-/// A process, and the inodes of its own sockets. `None` when it has gone meanwhile.
-fn process(pid: Pid, pipes: &[Pipe], secrets: &[Secret]) -> Option<(Process, Vec<u64>)> {
+/// A process, and what it holds beside the session's pipes. `None` when it has gone meanwhile.
+fn process(pid: Pid, pipes: &[Pipe], secrets: &[Secret]) -> Option<(Process, Own)> {
     let folder = Path::new("/proc").join(pid.to_string());
     let stat = Stat::read(&folder)?;
     let cmdline = fs::read(folder.join("cmdline")).unwrap_or_default();
@@ -189,10 +218,11 @@ fn process(pid: Pid, pipes: &[Pipe], secrets: &[Secret]) -> Option<(Process, Vec
         wanted: wanted(&folder),
         readable,
         holds: held.ends,
+        reads_from: Vec::new(),
         secrets_in_argv: names_in(secrets, &cmdline),
         secrets_in_environ: names_in(secrets, &environ.unwrap_or_default()),
     };
-    Some((process, held.sockets))
+    Some((process, held.own))
 }
 
 fn argv(cmdline: &[u8]) -> Vec<String> {
@@ -216,14 +246,22 @@ struct Held {
     ends: Vec<PipeEnd>,
     /// Absent where they could not be read.
     descriptors: Option<u64>,
-    /// The inodes of sockets that are none of the session's pipes.
+    own: Own,
+}
+
+/// Descriptors of a process that are none of the session's pipes.
+#[derive(Default)]
+struct Own {
+    /// Inodes.
     sockets: Vec<u64>,
+    /// Inodes, and whether it is the end that is written to.
+    pipes: Vec<(u64, bool)>,
 }
 
 fn held(folder: &Path, pipes: &[Pipe]) -> io::Result<Held> {
     let mut ends = HashSet::new();
     let mut count = 0;
-    let mut sockets = Vec::new();
+    let mut own = Own::default();
     for entry in fs::read_dir(folder.join("fd"))? {
         let Ok(entry) = entry else { continue };
         count += 1;
@@ -239,20 +277,16 @@ fn held(folder: &Path, pipes: &[Pipe]) -> io::Result<Held> {
             .map(|pipe| pipe.end)
             .collect();
         match of_this.as_slice() {
-            [] if link.as_os_str().as_bytes().starts_with(b"socket:") => sockets.push(inode),
-            [] => {}
+            [] if link.as_os_str().as_bytes().starts_with(b"socket:") => own.sockets.push(inode),
+            [] => own.pipes.push((inode, writes(folder, &entry.file_name()))),
             // One end, one inode: a socketpair.
             [end] => {
                 ends.insert(*end);
             }
             // Two ends share the inode of a pipe: the access mode of this descriptor tells which one it is.
             both => {
-                let name = entry.file_name();
-                let info = fs::read_to_string(folder.join("fdinfo").join(name)).unwrap_or_default();
-                ends.extend(
-                    both.iter()
-                        .filter(|end| is_write(**end) == opened_for_writing(&info)),
-                );
+                let writes = writes(folder, &entry.file_name());
+                ends.extend(both.iter().filter(|end| is_write(**end) == writes));
             }
         }
     }
@@ -261,7 +295,7 @@ fn held(folder: &Path, pipes: &[Pipe]) -> io::Result<Held> {
     Ok(Held {
         ends,
         descriptors: Some(count),
-        sockets,
+        own,
     })
 }
 
@@ -270,6 +304,12 @@ fn is_write(end: PipeEnd) -> bool {
         end,
         PipeEnd::StdinWrite | PipeEnd::StdoutWrite | PipeEnd::StderrWrite
     )
+}
+
+/// Whether this descriptor was opened for writing.
+fn writes(folder: &Path, descriptor: &OsStr) -> bool {
+    let info = fs::read_to_string(folder.join("fdinfo").join(descriptor)).unwrap_or_default();
+    opened_for_writing(&info)
 }
 
 /// `flags:` of fdinfo is octal; its last two bits are the access mode.
