@@ -119,9 +119,15 @@ impl Bench {
             { "on": "POST /builds", "effect": "build", "reply": { "json": { "id": "{{ effect.id }}" } } }
         ]}))
         .unwrap();
-        let remote = Remote::start(&spec, Authority::new(None, secrets), inlet, journal.clone())
-            .await
-            .unwrap();
+        let remote = Remote::start(
+            &spec,
+            Authority::new(None, secrets),
+            inlet,
+            journal.clone(),
+            serde_json::Map::new(),
+        )
+        .await
+        .unwrap();
         Self {
             remote,
             journal,

@@ -1,6 +1,7 @@
 //! A look at the processes of the cell through `/proc` (proc(5)), and at its sockets.
 
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::fd::RawFd;
@@ -45,10 +46,41 @@ pub(super) fn look(root: Pid, sought: Sought<'_>) -> io::Result<Seen> {
         }
         before = after;
     }
-    let (mut processes, sockets): (Vec<Process>, Vec<Vec<Socket>>) = processes.into_iter().unzip();
-    let sockets = sockets.into_iter().flatten().collect();
+    join(&mut processes);
+    let sockets = processes
+        .iter_mut()
+        .flat_map(|(_, own)| std::mem::take(&mut own.connections))
+        .collect();
+    let mut processes: Vec<Process> = processes.into_iter().map(|(process, _)| process).collect();
     processes.sort_by_key(|process| process.pid);
     Ok(Seen { processes, sockets })
+}
+
+/// Who reads what whom writes. A forked child may hold both ends of its parent's pipes and use neither: only an end that
+/// is held alone tells.
+fn join(processes: &mut [(Process, Own)]) {
+    let ends: Vec<(Pid, HashSet<u64>, HashSet<u64>)> = processes
+        .iter()
+        .map(|(process, own)| {
+            let of = |write: bool| {
+                own.pipes
+                    .iter()
+                    .filter(|(_, writes)| *writes == write)
+                    .map(|(inode, _)| *inode)
+                    .collect::<HashSet<u64>>()
+            };
+            let (read, written) = (of(false), of(true));
+            (process.pid, &read - &written, &written - &read)
+        })
+        .collect();
+    for (process, (pid, read, _)) in processes.iter_mut().zip(&ends) {
+        process.0.reads_from = ends
+            .iter()
+            .filter(|(other, _, written)| other != pid && !read.is_disjoint(written))
+            .map(|(other, _, _)| *other)
+            .collect();
+        process.0.reads_from.sort_unstable();
+    }
 }
 
 /// Who lives below `root`. Zombies have ended.
@@ -161,8 +193,8 @@ impl Stat {
     }
 }
 
-/// A process, and its connections to the remote. `None` when it has gone meanwhile.
-fn process(pid: Pid, sought: Sought<'_>) -> Option<(Process, Vec<Socket>)> {
+/// A process, and what it holds beside the session's pipes. `None` when it has gone meanwhile.
+fn process(pid: Pid, sought: Sought<'_>) -> Option<(Process, Own)> {
     let folder = Path::new("/proc").join(pid.to_string());
     let stat = Stat::read(&folder)?;
     let cmdline = fs::read(folder.join("cmdline")).unwrap_or_default();
@@ -196,14 +228,15 @@ fn process(pid: Pid, sought: Sought<'_>) -> Option<(Process, Vec<Socket>)> {
         wanted: wanted(&folder),
         readable,
         holds: held.ends,
+        reads_from: Vec::new(),
         secrets_in_argv: names_in(sought.secrets, &cmdline),
         secrets_in_environ: names_in(sought.secrets, &environ.unwrap_or_default()),
     };
-    let sockets = sought
-        .remote
-        .map(|port| connections(pid, &held.sockets, port))
-        .unwrap_or_default();
-    Some((process, sockets))
+    let mut own = held.own;
+    if let Some(port) = sought.remote {
+        own.connections = connections(pid, &own.sockets, port);
+    }
+    Some((process, own))
 }
 
 fn argv(cmdline: &[u8]) -> Vec<String> {
@@ -227,14 +260,24 @@ struct Held {
     ends: Vec<PipeEnd>,
     /// Absent where they could not be read.
     descriptors: Option<u64>,
-    /// The descriptors of sockets that are none of the session's pipes.
+    own: Own,
+}
+
+/// Descriptors of a process that are none of the session's pipes.
+#[derive(Default)]
+struct Own {
+    /// Descriptor numbers.
     sockets: Vec<RawFd>,
+    /// Those of the sockets that are connected to the remote; empty unless asked for.
+    connections: Vec<Socket>,
+    /// Inodes, and whether it is the end that is written to.
+    pipes: Vec<(u64, bool)>,
 }
 
 fn held(folder: &Path, pipes: &[Pipe]) -> io::Result<Held> {
     let mut ends = HashSet::new();
     let mut count = 0;
-    let mut sockets = Vec::new();
+    let mut own = Own::default();
     for entry in fs::read_dir(folder.join("fd"))? {
         let Ok(entry) = entry else { continue };
         count += 1;
@@ -251,26 +294,19 @@ fn held(folder: &Path, pipes: &[Pipe]) -> io::Result<Held> {
             .collect();
         match of_this.as_slice() {
             [] if link.as_os_str().as_bytes().starts_with(b"socket:") => {
-                sockets.extend(
-                    entry
-                        .file_name()
-                        .to_str()
-                        .and_then(|fd| fd.parse::<RawFd>().ok()),
-                );
+                let fd = entry.file_name();
+                own.sockets
+                    .extend(fd.to_str().and_then(|fd| fd.parse::<RawFd>().ok()));
             }
-            [] => {}
+            [] => own.pipes.push((inode, writes(folder, &entry.file_name()))),
             // One end, one inode: a socketpair.
             [end] => {
                 ends.insert(*end);
             }
             // Two ends share the inode of a pipe: the access mode of this descriptor tells which one it is.
             both => {
-                let name = entry.file_name();
-                let info = fs::read_to_string(folder.join("fdinfo").join(name)).unwrap_or_default();
-                ends.extend(
-                    both.iter()
-                        .filter(|end| is_write(**end) == opened_for_writing(&info)),
-                );
+                let writes = writes(folder, &entry.file_name());
+                ends.extend(both.iter().filter(|end| is_write(**end) == writes));
             }
         }
     }
@@ -279,7 +315,7 @@ fn held(folder: &Path, pipes: &[Pipe]) -> io::Result<Held> {
     Ok(Held {
         ends,
         descriptors: Some(count),
-        sockets,
+        own,
     })
 }
 
@@ -288,6 +324,12 @@ fn is_write(end: PipeEnd) -> bool {
         end,
         PipeEnd::StdinWrite | PipeEnd::StdoutWrite | PipeEnd::StderrWrite
     )
+}
+
+/// Whether this descriptor was opened for writing.
+fn writes(folder: &Path, descriptor: &OsStr) -> bool {
+    let info = fs::read_to_string(folder.join("fdinfo").join(descriptor)).unwrap_or_default();
+    opened_for_writing(&info)
 }
 
 /// `flags:` of fdinfo is octal; its last two bits are the access mode.

@@ -169,6 +169,9 @@ pub struct Process {
     /// The ends of this session's pipes that it holds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holds: Vec<PipeEnd>,
+    /// Processes that write into a pipe which it reads, other than the session's: how a wrapper passes a session on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reads_from: Vec<Pid>,
     /// Names of the drill's secrets found in its arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets_in_argv: Vec<String>,

@@ -101,7 +101,7 @@ fn status(
     let evidence = eof.map(|seen| seen.seq).into_iter().chain([exited.seq]);
     let when = match eof.filter(|eof| eof.place < exited.place) {
         Some(eof) => say("").time(exited.since(eof)).text(" after EOF"),
-        None => say("as soon as the client was gone, before EOF was in its stdin"),
+        None => say("as soon as the client was gone"),
     };
     let server = say("the server ").then(history.cast.called(pid));
     let mut findings = Findings::default();

@@ -97,8 +97,13 @@ impl<'a> Routes<'a> {
             .or_else(|| all().next())
     }
 
-    fn finds_by_key(&self, kind: &str) -> Option<&'a Lookup> {
-        self.finds(kind)?.by.as_ref()
+    /// Whether the key tells the effect from others: looked up by it, or read in the list of all, which shows the keys.
+    fn finds_by_key(&self, kind: &str) -> bool {
+        let cancels_by_key = |route: &Route| {
+            route.cancel.as_deref() == Some(kind)
+                && !matches!(route.by, None | Some(Lookup::Path(_)))
+        };
+        self.finds(kind).is_some() || self.0.iter().any(cancels_by_key)
     }
 
     fn cancels(&self, kind: &str) -> bool {
@@ -125,8 +130,7 @@ fn way_to(routes: &Routes<'_>, rows: &[&Row], effect: &Effect<'_>) -> Result<Sen
         )));
     }
     let holds_key = effect.key.is_some_and(|key| holds("key", key));
-    let finds_by_key = routes.finds_by_key(effect.of).is_some();
-    if holds_key && finds_by_key {
+    if holds_key && routes.finds_by_key(effect.of) {
         return Ok(say(format!(
             "found{cancelled} by the key that the record holds"
         )));

@@ -99,21 +99,24 @@ fn path_of(history: &History<'_>, session: Session, looks: &[Look<'_>]) -> BTree
     let Some(server) = history.cast.server(session) else {
         return BTreeSet::new();
     };
-    let with_output: Vec<(&Look<'_>, u64)> = looks
+    let with_output: Vec<(&Look<'_>, Passed)> = looks
         .iter()
-        .map(|look| (look, output_before(history, session, look)))
+        .map(|look| (look, passed_before(history, session, look)))
         .collect();
     // Before the first byte nothing tells a server from a helper that inherited its pipes. Such a look only counts where
     // there is no better one.
-    let telling: Vec<_> = with_output.iter().filter(|(_, bytes)| *bytes > 0).collect();
+    let telling: Vec<_> = with_output
+        .iter()
+        .filter(|(_, passed)| passed.out > 0)
+        .collect();
     let used: Vec<_> = if telling.is_empty() {
         with_output.iter().collect()
     } else {
         telling
     };
     let mut path = BTreeSet::new();
-    for (look, bytes) in used {
-        path.extend(path_in(look, server, *bytes));
+    for (look, passed) in used {
+        path.extend(path_in(look, server, *passed));
     }
     // The started process is the one that the client gave the credential to.
     path.extend(
@@ -126,8 +129,8 @@ fn path_of(history: &History<'_>, session: Session, looks: &[Look<'_>]) -> BTree
     path
 }
 
-/// From the started process down to the deepest one that holds the session's pipes and has written what came out of them.
-fn path_in(look: &Look<'_>, server: Pid, bytes: u64) -> Vec<Who> {
+/// From the started process down to those through which the session passes and that have written what came out of it.
+fn path_in(look: &Look<'_>, server: Pid, passed: Passed) -> Vec<Who> {
     let way_down = |process: &Process| -> Option<Vec<Who>> {
         let mut way = vec![(process.pid, process.started)];
         if process.pid == server {
@@ -141,33 +144,89 @@ fn path_in(look: &Look<'_>, server: Pid, bytes: u64) -> Vec<Who> {
         }
         None
     };
+    let wire = Wire::of(look);
     look.processes
         .iter()
         .filter(|process| !process.is_zombie())
         .filter(|process| {
-            process.holds.contains(&PipeEnd::StdinRead)
-                && process.holds.contains(&PipeEnd::StdoutWrite)
-                && process.written.is_none_or(|written| written >= bytes)
+            if passed.out == 0 {
+                return holds_both(process);
+            }
+            let least = passed.out.min(passed.into);
+            wire.carries(process.pid) && process.written.is_none_or(|written| written >= least)
         })
         .filter_map(way_down)
-        .max_by_key(Vec::len)
-        .unwrap_or_default()
+        .flatten()
+        .collect()
 }
 
-fn output_before(history: &History<'_>, of: Session, look: &Look<'_>) -> u64 {
-    history
-        .all()
-        .take(look.seen.place)
-        .filter_map(|seen| match seen.event {
-            Event::LinePassed {
-                session,
-                way: Way::FromServer,
-                bytes,
-                ..
-            } if *session == of => Some(*bytes),
-            _ => None,
-        })
-        .fold(0, u64::saturating_add)
+fn holds_both(process: &Process) -> bool {
+    process.holds.contains(&PipeEnd::StdinRead) && process.holds.contains(&PipeEnd::StdoutWrite)
+}
+
+/// The processes through which a session may pass: from its stdin, by way of pipes that one of them writes and the next
+/// reads, to its stdout. A wrapper may pass on either or both, and a `cat` before or behind the server does.
+struct Wire {
+    from_stdin: BTreeSet<Pid>,
+    to_stdout: BTreeSet<Pid>,
+}
+
+impl Wire {
+    fn of(look: &Look<'_>) -> Self {
+        let with = |end: PipeEnd| -> BTreeSet<Pid> {
+            let holders = look.processes.iter().filter(|p| p.holds.contains(&end));
+            holders.map(|process| process.pid).collect()
+        };
+        let (mut from_stdin, mut to_stdout) =
+            (with(PipeEnd::StdinRead), with(PipeEnd::StdoutWrite));
+        // No way is longer than there are processes.
+        for _ in look.processes {
+            for process in look.processes {
+                if process.reads_from.iter().any(|w| from_stdin.contains(w)) {
+                    from_stdin.insert(process.pid);
+                }
+                if to_stdout.contains(&process.pid) {
+                    to_stdout.extend(&process.reads_from);
+                }
+            }
+        }
+        Self {
+            from_stdin,
+            to_stdout,
+        }
+    }
+
+    fn carries(&self, pid: Pid) -> bool {
+        self.from_stdin.contains(&pid) && self.to_stdout.contains(&pid)
+    }
+}
+
+/// Bytes of the session so far.
+#[derive(Clone, Copy, Default)]
+struct Passed {
+    into: u64,
+    out: u64,
+}
+
+fn passed_before(history: &History<'_>, of: Session, look: &Look<'_>) -> Passed {
+    let mut passed = Passed::default();
+    for seen in history.all().take(look.seen.place) {
+        if let Event::LinePassed {
+            session,
+            way,
+            bytes,
+            ..
+        } = seen.event
+            && *session == of
+        {
+            let sum = match way {
+                Way::ToServer => &mut passed.into,
+                Way::FromServer => &mut passed.out,
+            };
+            *sum = sum.saturating_add(*bytes);
+        }
+    }
+    passed
 }
 
 fn in_texts(history: &History<'_>, findings: &mut Findings) {

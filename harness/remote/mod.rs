@@ -52,6 +52,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
+use serde_json::{Map, Value};
 use wiremock::MockServer;
 
 use crate::journal::{Event, Journal};
@@ -141,12 +142,13 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Starts serving.
+    /// Starts serving. Templates of replies know `surroundings` as well.
     pub async fn start(
         spec: &spec::Remote,
         authority: Authority,
         inlet: Inlet,
         journal: Journal,
+        surroundings: Map<String, Value>,
     ) -> Result<Self, RemoteError> {
         let answers = Arc::new(Answers {
             routes: Routes::new(spec, authority.exchange())?,
@@ -154,6 +156,7 @@ impl Remote {
             ledger: Ledger::new(journal.clone()),
             templates: Templates::default(),
             journal: journal.clone(),
+            surroundings,
         });
         let mock = answers.mount().await;
         let front = Arc::new(Front {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use wiremock::http::{HeaderName, HeaderValue};
 use wiremock::{Match, Mock, MockServer, Respond, ResponseTemplate};
 
@@ -29,6 +29,8 @@ pub(super) struct Answers {
     pub ledger: Ledger,
     pub templates: Templates,
     pub journal: Journal,
+    /// What every reply knows of the trial: `workdir`, `remote.url` and the like.
+    pub surroundings: Map<String, Value>,
 }
 
 impl Answers {
@@ -164,8 +166,10 @@ impl Scene<'_> {
 
     /// Captures stand beside the other variables and never hide one of them.
     fn render(&self, effect: Option<Value>, effects: Option<Vec<Value>>) -> Result<Reply, String> {
-        let mut variables = self.captures.variables();
-        let path = Value::Object(variables.clone());
+        let captured = self.captures.variables();
+        let mut variables = self.answers.surroundings.clone();
+        variables.extend(captured.clone());
+        let path = Value::Object(captured);
         variables.insert("path".to_owned(), path);
         variables.insert("request".to_owned(), self.request.variables());
         variables.insert(

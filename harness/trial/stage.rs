@@ -97,7 +97,8 @@ impl Stage {
                     sockets: Arc::new(move || sockets.tcp_socket().map_err(io::Error::other)),
                     connecting: Arc::new(move || connecting.connecting().map_err(io::Error::other)),
                 };
-                Some(Remote::start(spec, authority.clone(), inlet, journal.clone()).await?)
+                let known = place(&surroundings, &work, port);
+                Some(Remote::start(spec, authority.clone(), inlet, journal.clone(), known).await?)
             }
         };
         let mut stage = Self {
@@ -513,25 +514,13 @@ impl Stage {
 
     fn variables(&self, session: Session, call: Option<&str>) -> Value {
         let identity = self.identity(session);
-        let mut variables = Map::new();
-        variables.insert("workdir".to_owned(), json!(self.work.display().to_string()));
-        variables.insert(
-            "root".to_owned(),
-            json!(self.surroundings.root.display().to_string()),
-        );
-        if let Some(fixture) = &self.surroundings.fixture {
-            variables.insert("fixture".to_owned(), json!(fixture.display().to_string()));
-        }
+        let mut variables = place(&self.surroundings, &self.work, self.port);
         variables.insert("run".to_owned(), json!({ "id": identity.run }));
         variables.insert(
             "call".to_owned(),
             json!({ "id": call.unwrap_or(&identity.call) }),
         );
         variables.insert("approval".to_owned(), json!({ "id": identity.approval }));
-        variables.insert(
-            "remote".to_owned(),
-            json!({ "url": format!("http://127.0.0.1:{}", self.port) }),
-        );
         variables.insert("authority".to_owned(), json!({ "token": identity.token }));
         Value::Object(variables)
     }
@@ -541,6 +530,20 @@ impl Stage {
 fn scratch_path() -> io::Result<PathBuf> {
     let unique = Uuid::new_v4().simple().to_string();
     std::path::absolute(std::env::temp_dir().join(format!("drill-{}", &unique[..12])))
+}
+
+/// What templates know of the trial's place, whatever the session.
+fn place(surroundings: &Surroundings, work: &Path, port: u16) -> Map<String, Value> {
+    let shown = |path: &Path| json!(path.display().to_string());
+    let mut variables = Map::new();
+    variables.insert("workdir".to_owned(), shown(work));
+    variables.insert("root".to_owned(), shown(&surroundings.root));
+    if let Some(fixture) = &surroundings.fixture {
+        variables.insert("fixture".to_owned(), shown(fixture));
+    }
+    let url = format!("http://127.0.0.1:{port}");
+    variables.insert("remote".to_owned(), json!({ "url": url }));
+    variables
 }
 
 /// A name that has not been used before: `run-5f0c…`.

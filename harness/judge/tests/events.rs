@@ -92,6 +92,7 @@ pub fn process(pid: Pid) -> Process {
         } else {
             Vec::new()
         },
+        reads_from: Vec::new(),
         secrets_in_argv: Vec::new(),
         secrets_in_environ: if server || client {
             vec!["token of run A".to_owned()]

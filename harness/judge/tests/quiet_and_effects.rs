@@ -238,7 +238,33 @@ fn our_own_probe_is_not_an_operation_of_the_server() {
 fn without_eof_nothing_can_be_told_to_be_late() {
     point()
         .without(is_eof)
+        .after(
+            |e| matches!(e, Event::QuietStarted),
+            [sought(2), request(2, "GET /builds")],
+        )
         .leaves_open(Question::Quiet, "nothing shows when the session was gone");
+}
+
+#[test]
+fn what_asks_for_nothing_after_the_crash_is_quiet_also_where_eof_never_came() {
+    let answer = point().without(is_eof).holds(Question::Quiet);
+    assert!(answer.because.starts_with("no request arrived after"));
+}
+
+#[test]
+fn a_write_between_the_kill_and_the_news_of_it_is_late_and_a_read_may_be_chance() {
+    let fired = |e: &Event| matches!(e, Event::CrashFired { .. });
+    let tale = Tale::good(CrashPoint::AfterResult);
+    tale.clone()
+        .after(fired, [sought(2), request(2, "POST /builds")])
+        .breaks(Question::Quiet, "1 request arrived");
+    tale.clone()
+        .after(fired, [sought(2), request(2, "GET /whoami")])
+        .holds(Question::Quiet);
+    // Begun before, it was on its way.
+    tale.before(fired, [sought(2)])
+        .after(fired, [request(2, "POST /builds")])
+        .holds(Question::Quiet);
 }
 
 #[test]

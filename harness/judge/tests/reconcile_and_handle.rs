@@ -440,6 +440,17 @@ fn an_effect_without_any_row_breaks() {
 }
 
 #[test]
+fn a_key_in_the_record_finds_an_effect_in_a_list_of_all() {
+    let routes = json!({ "remote": { "routes": [
+        { "on": "POST /builds", "effect": "build", "key": { "header": "Idempotency-Key" } },
+        { "on": "GET /builds", "find": "build" },
+    ] } });
+    point()
+        .drilled_with(routes)
+        .holds_saying(Question::Handle, "by the key that the record holds");
+}
+
+#[test]
 fn a_key_that_finds_nothing_breaks() {
     let routes = json!({ "remote": { "routes": [
         { "on": "POST /builds", "effect": "build", "key": { "header": "Idempotency-Key" } },

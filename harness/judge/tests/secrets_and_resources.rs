@@ -127,6 +127,35 @@ fn a_real_server_behind_wrappers_may_hold_the_credential() {
 }
 
 #[test]
+fn a_real_server_behind_a_wrapper_with_pipes_of_its_own_may_hold_the_credential() {
+    let mut real = with_token(process(HELPER));
+    real.written = Some(10_000);
+    real.reads_from = vec![SERVER];
+    let wrapper = |reads_from: Vec<Pid>| {
+        point().change(move |event| match event {
+            Event::Looked { processes, .. } => {
+                for process in processes.iter_mut().filter(|p| p.pid == SERVER) {
+                    process.reads_from.clone_from(&reads_from);
+                }
+                true
+            }
+            _ => false,
+        })
+    };
+    let held = |wrapper: Tale, real: &Process| wrapper.alive_from(Moment::Point, real);
+    held(wrapper(vec![HELPER]), &real).holds(Question::Secrets);
+    // Only stdin goes through the wrapper.
+    let mut direct = real.clone();
+    direct.holds = vec![PipeEnd::StdoutWrite];
+    held(wrapper(vec![]), &direct).holds(Question::Secrets);
+    // A helper that is fed, and from whom nothing of the session comes.
+    held(wrapper(vec![]), &real).breaks(Question::Secrets, "(pid 7)");
+    let mut silent = real.clone();
+    silent.written = Some(0);
+    held(wrapper(vec![HELPER]), &silent).breaks(Question::Secrets, "(pid 7)");
+}
+
+#[test]
 fn our_own_client_may_hold_the_credential() {
     let mut client = process(CLIENT);
     client.secrets_in_argv = vec!["token of run A".to_owned()];

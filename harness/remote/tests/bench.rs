@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use crate::journal::{Event, Journal, Secrets, Session};
@@ -74,6 +74,11 @@ fn connecting(port: u16) -> io::Result<Vec<u16>> {
         .collect())
 }
 
+fn surroundings(port: u16) -> Map<String, Value> {
+    let remote = json!({ "url": format!("http://127.0.0.1:{port}") });
+    Map::from_iter([("remote".to_owned(), remote)])
+}
+
 impl Bench {
     pub async fn new(drill: &str) -> Self {
         #[derive(serde::Deserialize)]
@@ -97,6 +102,7 @@ impl Bench {
             authority.clone(),
             inlet,
             journal.clone(),
+            surroundings(port),
         )
         .await
         .unwrap();

@@ -9,28 +9,12 @@ use super::route::{On, is_header_name};
 impl Check<'_, '_> {
     pub(super) fn remote(&mut self) {
         let routes = Path::of(["remote", "routes"]);
-        let mut earlier: Vec<&str> = Vec::new();
         for (n, route) in self.routes().iter().enumerate() {
             let at = routes.index(n);
-            if let Some(first) = earlier.iter().position(|on| *on == route.on) {
-                let place = routes.index(first).key("on").place(self.tree);
-                let message = format!(
-                    "`{}` has a route already, and the first one answers",
-                    route.on
-                );
-                self.value(&at.key("on"), message).also(&place, "this one");
-            }
-            earlier.push(&route.on);
             self.route(&at, route);
         }
         if let Some(authority) = &self.drill.authority {
             let at = Path::of(["authority"]);
-            if self.drill.remote.is_none() {
-                self.key(
-                    &at,
-                    "there is no `remote` that could take or refuse a credential",
-                );
-            }
             if !is_header_name(&authority.bearer) {
                 let message = format!("`{}` is not a header's name", authority.bearer);
                 self.value(&at.key("bearer"), message)

@@ -21,7 +21,11 @@ const OF_A_SESSION: [&str; 8] = [
     "authority.token",
 ];
 /// What every reply knows.
-const OF_A_REPLY: [&str; 10] = [
+const OF_A_REPLY: [&str; 14] = [
+    "workdir",
+    "root",
+    "fixture",
+    "remote.url",
     "request",
     "request.method",
     "request.path",
@@ -193,6 +197,8 @@ impl Check<'_, '_> {
         if scope.knows(name) {
             let needs = match name.split('.').next() {
                 Some("remote") if self.drill.remote.is_none() => "a `remote`",
+                // The remote knows every run by a name, whether or not it asks for a credential.
+                Some("authority") if name == "authority.user" => return,
                 Some("authority") if self.drill.authority.is_none() => "an `authority`",
                 _ => return,
             };
