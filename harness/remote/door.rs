@@ -38,6 +38,9 @@ const AGAIN_AFTER: Duration = Duration::from_millis(20);
 /// Out of descriptors or memory: the next accept would fail at once as well.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(10);
 
+/// A request whose peer has gone is at work for milliseconds, on a busy machine for longer.
+const SETTLED_WITHIN: Duration = Duration::from_secs(5);
+
 enum Command {
     Arm {
         hold: Hold,
@@ -45,6 +48,9 @@ enum Command {
         done: oneshot::Sender<io::Result<()>>,
     },
     Release {
+        done: oneshot::Sender<()>,
+    },
+    Settle {
         done: oneshot::Sender<()>,
     },
 }
@@ -98,6 +104,14 @@ impl Door {
         }
     }
 
+    pub async fn settle(&self) {
+        let (done, settled) = oneshot::channel();
+        // As above.
+        if self.commands.send(Command::Settle { done }).await.is_ok() {
+            let _ = settled.await;
+        }
+    }
+
     pub fn own_ports(&self) -> Vec<u16> {
         self.own.list()
     }
@@ -147,6 +161,11 @@ impl Keeper {
                     None => return,
                     Some(Command::Release { done }) => {
                         self.front.gate.release();
+                        let _ = done.send(());
+                    }
+                    Some(Command::Settle { done }) => {
+                        // One that does not end is not ours: its peer lives.
+                        let _ = tokio::time::timeout(SETTLED_WITHIN, self.settle()).await;
                         let _ = done.send(());
                     }
                     Some(Command::Arm { hold, at_dispatch, done }) => {
@@ -203,6 +222,11 @@ impl Keeper {
                         let opened = self.open_all(watching);
                         let _ = done.send(());
                         return opened;
+                    }
+                    // What is held has not come to anything, and is not to.
+                    Some(Command::Settle { done }) => {
+                        let _ = done.send(());
+                        continue;
                     }
                     Some(Command::Arm { hold, at_dispatch, done }) => {
                         self.front.gate.arm(hold);
@@ -365,6 +389,14 @@ impl Keeper {
             self.admit(stream, port);
         }
         filler
+    }
+
+    /// Serves to its end whatever has come so far.
+    async fn settle(&mut self) {
+        while let Ok(Some((stream, port))) = self.queue.take() {
+            self.admit(stream, port);
+        }
+        while self.serving.join_next().await.is_some() {}
     }
 
     fn admit(&mut self, stream: TcpStream, port: u16) {

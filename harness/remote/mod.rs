@@ -209,6 +209,12 @@ impl Remote {
         self.front.gate.applied().await;
     }
 
+    /// Returns when all that was sent to the remote so far has come to its end: applied, answered, or lost. For when
+    /// nobody is left who could send more.
+    pub async fn settle(&self) {
+        self.door.settle().await;
+    }
+
     /// Asks the identity route with this token, from inside the harness: the server under drill has no part in it. `None`
     /// where the drill has no such route.
     pub async fn probe(&self, token: &str) -> Option<u16> {

@@ -182,7 +182,7 @@ impl Queue {
     }
 
     /// The first in the queue, without waiting for one.
-    fn take(&self) -> io::Result<Option<Taken>> {
+    pub fn take(&self) -> io::Result<Option<Taken>> {
         match self.direct.accept() {
             Ok((stream, peer)) => {
                 stream.set_nonblocking(true)?;

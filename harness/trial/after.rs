@@ -107,6 +107,10 @@ async fn sweep(stage: &Stage) -> Result<(), TrialError> {
     loop {
         let present = stage.cell.line().census()?;
         if present.is_empty() {
+            // What this session had sent is this session's, also where the remote gets to it late.
+            if let Some(remote) = &stage.remote {
+                remote.settle().await;
+            }
             return Ok(());
         }
         for process in present {

@@ -79,6 +79,12 @@ pub(super) async fn crash_and_observe(
     }
     enter(&stage.journal, Phase::Quiet);
     quiet(stage, &clients).await?;
+    if survivors(stage, &clients)?.is_empty()
+        && let Some(remote) = &stage.remote
+    {
+        // Before anything is revoked: a request that was sent in time is not refused for the remote's delay.
+        remote.settle().await;
+    }
 
     enter(&stage.journal, Phase::EvidenceAgain);
     stage

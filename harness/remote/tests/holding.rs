@@ -56,6 +56,17 @@ async fn a_held_reply_is_lost_when_its_client_has_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn once_settled_all_that_was_sent_before_has_come_to_its_end() {
+    let bench = Bench::new(BUILDS).await;
+    for _ in 0..8 {
+        drop(bench.send("POST /builds", &[], "{}"));
+    }
+    bench.remote.settle().await;
+    assert_eq!(bench.remote.effects().len(), 8);
+    assert_eq!(bench.count("reply-sent") + bench.count("reply-lost"), 8);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_has_sent_all_and_reads_on_gets_its_reply() {
     let bench = Bench::new(BUILDS).await;
     bench.arm(Hold::Reply).await;
