@@ -202,7 +202,7 @@ fn assert_no_remote_listens(ground: &Ground, cell: &str) {
     }
 }
 
-/// Whether 127.0.0.1 has a listener on this port; see proc_net_tcp(5).
+/// Whether 127.0.0.1 has a listener on this port; see `proc_net_tcp(5)`.
 fn listens(port: u64) -> bool {
     let table = fs::read_to_string("/proc/net/tcp").unwrap();
     let address = format!("0100007F:{port:04X}");
