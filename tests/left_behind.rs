@@ -7,6 +7,8 @@
 mod drills;
 #[path = "outside/ground.rs"]
 mod ground;
+#[path = "outside/left.rs"]
+mod left;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -21,7 +23,11 @@ use nix::unistd::{Pid, geteuid};
 use serde_json::Value;
 
 use drills::{GOOD_SERVER, deploy_at};
-use ground::{CELLS, Family, Ground, LIMIT, until, wait_until_clear};
+use ground::Ground;
+use left::{Family, LIMIT, journals, until, wait_until_clear};
+
+/// The kinds of cell, as `CARGO_DRILL_CELL` names them.
+const CELLS: [&str; 2] = ["namespaces", "subreaper"];
 
 /// How many moments of a run are tried for each kind of cell.
 const MOMENTS: u32 = 30;
@@ -186,7 +192,7 @@ fn assert_no_remote_listens(ground: &Ground, cell: &str) {
     if cell != "subreaper" {
         return;
     }
-    for journal in ground.journals() {
+    for journal in journals(ground) {
         for line in lines_of(&journal) {
             if let Some(port) = line["remote_port"].as_u64() {
                 let gone = until(GONE_WITHIN, || (!listens(port)).then_some(()));
@@ -196,7 +202,7 @@ fn assert_no_remote_listens(ground: &Ground, cell: &str) {
     }
 }
 
-/// Whether 127.0.0.1 has a listener on this port; see proc_net_tcp(5).
+/// Whether 127.0.0.1 has a listener on this port; see `proc_net_tcp(5)`.
 fn listens(port: u64) -> bool {
     let table = fs::read_to_string("/proc/net/tcp").unwrap();
     let address = format!("0100007F:{port:04X}");
@@ -224,7 +230,7 @@ fn assert_reports_are_readable(ground: &Ground) {
             assert!(results["trials"].is_array());
         }
     }
-    for journal in ground.journals() {
+    for journal in journals(ground) {
         if lines_of(&journal)
             .iter()
             .any(|line| line["kind"] == "trial-ended")
@@ -268,7 +274,7 @@ fn run_to_be_interrupted(ground: &Ground, cell: &str) -> Command {
 /// without it.
 fn wait_until_armed(ground: &Ground, run: &mut Child) -> bool {
     until(LIMIT, || {
-        let armed = ground.journals().iter().any(|journal| {
+        let armed = journals(ground).iter().any(|journal| {
             journal
                 .parent()
                 .unwrap()

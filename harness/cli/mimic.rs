@@ -98,7 +98,8 @@ fn test(suite: &Arc<Suite>, candidate: Candidate) -> Trial {
     let name = candidate.trial.name.clone();
     let ignored = candidate.ignored.is_some();
     Trial::test(name, move || {
-        let result = suite.run(&candidate)?;
+        let (result, recorded) = suite.run(&candidate);
+        recorded?;
         verdict(&result, suite.writer.folder())
     })
     .with_ignored_flag(ignored)

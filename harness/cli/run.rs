@@ -110,9 +110,10 @@ fn play(
                     && let Some(candidate) = take(&queue)
                 {
                     progress.begin(&candidate.trial.name);
-                    match suite.run(&candidate) {
-                        Ok(result) => progress.around(|| show.trial(&result)),
-                        Err(error) => *lock(&failure) = Some(error),
+                    let (result, recorded) = suite.run(&candidate);
+                    progress.around(|| show.trial(&result));
+                    if let Err(error) = recorded {
+                        lock(&failure).get_or_insert(error);
                     }
                     progress.end(&candidate.trial.name);
                 }
@@ -120,9 +121,6 @@ fn play(
         }
     });
     progress.finish();
-    if let Some(error) = lock(&failure).take() {
-        return Err(error);
-    }
 
     let notes = suite.notes();
     let root = places.drills.parent().unwrap_or(&places.drills);
@@ -131,7 +129,13 @@ fn play(
         cell: notes.cell.map(|cell| format!("{cell:?}").to_lowercase()),
         population: not_run(population, &queue),
     };
-    let results = suite.writer.close(facts, show.ci)?;
+    let results = match suite.writer.close(facts, show.ci) {
+        Ok(results) => results,
+        Err(error) => {
+            lock(&failure).get_or_insert(error);
+            suite.writer.so_far()
+        }
+    };
     if format != Format::Json {
         let folder = shown(suite.writer.folder());
         let closing = Closing {
@@ -149,6 +153,9 @@ fn play(
             render_table(&results, &show.style),
             render_closing(&closing, &show.style)
         );
+    }
+    if let Some(error) = lock(&failure).take() {
+        return Err(error);
     }
     if *interrupted.borrow() {
         return Ok(Ended::Interrupted);

@@ -57,26 +57,30 @@ impl Suite {
         }
     }
 
-    /// Runs a trial; whatever goes wrong is in its result.
-    pub fn run(&self, candidate: &Candidate) -> io::Result<TrialResult> {
+    /// Runs a trial; whatever goes wrong is in its result, and whether that could be written comes beside it: on a full
+    /// disk it can still be shown.
+    pub fn run(&self, candidate: &Candidate) -> (TrialResult, io::Result<()>) {
         let result = match &candidate.ignored {
             Some(reason) => TrialResult::ignored(&candidate.name, reason),
-            None => self.play(candidate)?,
+            None => self.play(candidate),
         };
-        self.writer.record(result.clone())?;
-        Ok(result)
+        let recorded = self.writer.record(result.clone());
+        (result, recorded)
     }
 
-    fn play(&self, candidate: &Candidate) -> io::Result<TrialResult> {
+    fn play(&self, candidate: &Candidate) -> TrialResult {
         let begun = Instant::now();
         let secrets = Secrets::default();
         let failed = |because: &str| {
             TrialResult::failed(&candidate.name, because, begun.elapsed(), &secrets)
         };
         if let Some(because) = not_built(&candidate.trial.crash) {
-            return Ok(failed(&because));
+            return failed(&because);
         }
-        let bundle = self.writer.trial_folder(&candidate.name)?;
+        let bundle = match self.writer.trial_folder(&candidate.name) {
+            Ok(bundle) => bundle,
+            Err(error) => return failed(&format!("failed to make the bundle's folder: {error}")),
+        };
         let folder = self.writer.folder().join(&bundle);
         let surroundings = Surroundings {
             cell: self.cell,
@@ -91,10 +95,10 @@ impl Suite {
         }));
         let played = match played {
             Ok(Ok(played)) => played,
-            Ok(Err(error)) => return Ok(failed(&error.to_string()).with(None, Some(bundle))),
+            Ok(Err(error)) => return failed(&error.to_string()).with(None, Some(bundle)),
             Err(_) => {
                 let because = "the harness panicked; what it said is on stderr";
-                return Ok(failed(because).with(None, Some(bundle)));
+                return failed(because).with(None, Some(bundle));
             }
         };
         {
@@ -112,9 +116,9 @@ impl Suite {
             TrialResult::judged(&candidate.name, played.judgement, begun.elapsed(), &secrets);
         let snapshot = match self.compare(candidate, &result) {
             Ok(snapshot) => snapshot,
-            Err(error) => return Ok(failed(&error).with(None, Some(bundle))),
+            Err(error) => return failed(&error).with(None, Some(bundle)),
         };
-        Ok(result.with(snapshot, Some(bundle)))
+        result.with(snapshot, Some(bundle))
     }
 
     /// Compares the trial's stable text with the approved one. An interrupted run compares nothing.

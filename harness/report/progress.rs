@@ -10,18 +10,22 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::style::one_line;
+use super::style::{columns_of, one_line};
 
 /// How often the elapsed time is drawn anew.
 const TICK: Duration = Duration::from_millis(100);
-/// How many of the running trials are named.
+/// How many of the running trials are named at most.
 const NAMED: usize = 3;
+/// What stands before the names: counts and time, in columns.
+const BEFORE: usize = "100/100  10m  ".len();
 
 /// Which trials run, and how many have ended. Drawing nothing, it still counts.
 #[derive(Debug)]
 pub struct Progress {
     bar: ProgressBar,
     running: Mutex<BTreeSet<String>>,
+    /// Of the terminal, when the run began.
+    columns: u16,
 }
 
 impl Progress {
@@ -34,6 +38,8 @@ impl Progress {
         } else {
             ProgressDrawTarget::hidden()
         };
+        let columns = terminal_size::terminal_size_of(std::io::stderr())
+            .map_or(u16::MAX, |(width, _)| width.0);
         let bar = ProgressBar::with_draw_target(Some(trials), target);
         if let Ok(style) = ProgressStyle::with_template("{pos}/{len}  {elapsed:.dim}  {wide_msg}") {
             bar.set_style(style);
@@ -44,6 +50,7 @@ impl Progress {
         Self {
             bar,
             running: Mutex::default(),
+            columns,
         }
     }
 
@@ -71,7 +78,8 @@ impl Progress {
     fn change(&self, change: impl FnOnce(&mut BTreeSet<String>) -> bool) {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut running);
-        self.bar.set_message(spell(&running));
+        let room = usize::from(self.columns).saturating_sub(BEFORE);
+        self.bar.set_message(spell(&running, room));
     }
 }
 
@@ -82,12 +90,20 @@ impl Drop for Progress {
     }
 }
 
-fn spell(running: &BTreeSet<String>) -> String {
-    let named: Vec<&str> = running.iter().take(NAMED).map(String::as_str).collect();
-    match running.len().saturating_sub(NAMED) {
-        0 => named.join(", "),
-        more => format!("{} and {more} more", named.join(", ")),
-    }
+/// As many names as there is room for, and how many more there are; at least one, which the terminal's edge may cut.
+fn spell(running: &BTreeSet<String>, room: usize) -> String {
+    let with = |count: usize| {
+        let named: Vec<&str> = running.iter().take(count).map(String::as_str).collect();
+        match running.len().saturating_sub(count) {
+            0 => named.join(", "),
+            more => format!("{} and {more} more", named.join(", ")),
+        }
+    };
+    (2..=NAMED)
+        .rev()
+        .map(with)
+        .find(|text| columns_of(text) <= room)
+        .unwrap_or_else(|| with(1))
 }
 
 #[cfg(test)]
@@ -97,12 +113,21 @@ mod tests {
     #[test]
     fn a_few_running_trials_are_named_and_the_rest_counted() {
         let running = |n: usize| (0..n).map(|i| format!("deploy::{i}")).collect();
-        assert_eq!(spell(&running(0)), "");
-        assert_eq!(spell(&running(2)), "deploy::0, deploy::1");
+        assert_eq!(spell(&running(0), 80), "");
+        assert_eq!(spell(&running(2), 80), "deploy::0, deploy::1");
         assert_eq!(
-            spell(&running(5)),
+            spell(&running(5), 80),
             "deploy::0, deploy::1, deploy::2 and 2 more"
         );
+    }
+
+    #[test]
+    fn where_there_is_less_room_fewer_are_named() {
+        let running = |n: usize| (0..n).map(|i| format!("deploy::{i}")).collect();
+        assert_eq!(spell(&running(5), 32), "deploy::0, deploy::1 and 3 more");
+        assert_eq!(spell(&running(5), 31), "deploy::0, deploy::1 and 3 more");
+        assert_eq!(spell(&running(5), 30), "deploy::0 and 4 more");
+        assert_eq!(spell(&running(2), 5), "deploy::0 and 1 more");
     }
 
     #[test]

@@ -108,6 +108,13 @@ impl RunWriter {
         self.write(&results)
     }
 
+    /// The results as they stand, written or not.
+    pub fn so_far(&self) -> Results {
+        let mut results = self.results().clone();
+        results.sort();
+        results
+    }
+
     /// Ends the run: the trials in order, and the time.
     pub fn finish(&self) -> io::Result<Results> {
         let mut results = self.results();

@@ -59,7 +59,8 @@ pub fn render_table(results: &Results, style: &Style) -> String {
         Some(grid) => grid.render(&trials, *style),
         None => listing(&trials, &asked, *style),
     };
-    if fitting.is_some() {
+    // Where nothing was asked, no shape has to be explained.
+    if fitting.is_some() && !asked.is_empty() {
         out.push('\n');
         out.push_str(&legend(&trials, &asked, *style));
     }

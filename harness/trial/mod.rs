@@ -57,7 +57,7 @@ pub struct Surroundings {
 pub enum TrialError {
     #[error("failed to prepare the trial: {0}")]
     Prepare(String),
-    #[error(transparent)]
+    #[error("failed to read or write the trial's files: {0}")]
     Io(#[from] io::Error),
     #[error(transparent)]
     Cell(#[from] CellError),

@@ -1,0 +1,561 @@
+//! The command as a user and a CI job meet it: exit statuses, messages, formats, approval, and judging again.
+
+#[path = "outside/drills.rs"]
+mod drills;
+#[path = "outside/ground.rs"]
+mod ground;
+#[path = "outside/said.rs"]
+mod said;
+
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use nix::unistd::geteuid;
+use serde_json::Value;
+
+use drills::{GOOD_SERVER, deploy_as, deploy_at};
+use ground::Ground;
+use said::{Said, json_in, say};
+
+const IDLE: &str = "deploy::idle";
+
+/// With one trial, `deploy::idle`, that holds.
+fn idle_ground() -> Ground {
+    let ground = Ground::new();
+    ground.drill("deploy", &deploy_at("deploy", "idle", &[]));
+    ground
+}
+
+/// With nine trials, of which none is meant to be run.
+fn listed_ground() -> Ground {
+    let ground = Ground::new();
+    ground.drill("deploy", drills::DEPLOY);
+    ground.drill(
+        "notes",
+        &deploy_at("notes", "idle, sent, after-acceptance, after-result", &[]),
+    );
+    ground
+}
+
+fn assert_could_not_run(said: &Said, expected: &str) {
+    assert_eq!(said.code, Some(2), "{said}");
+    assert!(said.err.contains(expected), "`{expected}` in {said}");
+    assert_eq!(said.out, "");
+}
+
+#[test]
+fn without_a_folder_of_drills_it_says_what_to_do() {
+    let ground = Ground::new();
+    fs::remove_dir(ground.path().join("drills")).unwrap();
+    for arguments in [vec![], vec!["check"], vec!["accept"]] {
+        let said = say(ground.command([]).args(arguments));
+        assert_could_not_run(&said, "no folder `drills` here or above");
+        assert!(said.err.contains("--drills DIR"), "{said}");
+    }
+}
+
+#[test]
+fn a_named_folder_that_is_not_there_is_named_in_the_message() {
+    let ground = Ground::new();
+    let said = say(&mut ground.command(["--drills", "nowhere"]));
+    assert_could_not_run(&said, "failed to find nowhere");
+}
+
+#[test]
+fn an_empty_folder_is_no_success() {
+    let ground = Ground::new();
+    assert_could_not_run(&say(&mut ground.command([])), "no drill in");
+    assert_could_not_run(&say(&mut ground.command(["check"])), "no drill in");
+}
+
+#[test]
+fn a_filter_that_matches_nothing_is_no_success() {
+    let ground = listed_ground();
+    let said = say(&mut ground.command(["depoly"]));
+    assert_could_not_run(&said, "no trial matches; there are 9");
+    assert!(said.err.contains("--list"), "{said}");
+}
+
+#[test]
+fn a_mistake_in_a_drill_is_shown_at_its_place_before_anything_starts() {
+    let ground = idle_ground();
+    let text = deploy_as("broken", &[("  tool: deploy_build", "  tol: deploy_build")]);
+    let line = 1 + text.lines().position(|l| l.starts_with("  tol:")).unwrap();
+    ground.drill("broken", &text);
+    for arguments in [vec![], vec!["check"], vec!["--list"]] {
+        let said = say(ground.command([]).args(arguments));
+        assert_could_not_run(&said, &format!("drills/broken.yaml:{line}:3"));
+        assert!(said.err.contains("  tol: deploy_build"), "{said}");
+        assert!(said.err.contains("did you mean `tool`?"), "{said}");
+    }
+    assert!(!ground.path().join("reports").exists());
+}
+
+#[test]
+fn two_drills_of_one_name_are_a_mistake_that_names_both_files() {
+    let ground = idle_ground();
+    fs::create_dir(ground.path().join("drills/more")).unwrap();
+    ground.drill("more/deploy", drills::DEPLOY);
+    let said = say(&mut ground.command([]));
+    assert_could_not_run(&said, "two drills are named `deploy`");
+    for file in ["drills/deploy.yaml", "drills/more/deploy.yaml"] {
+        assert!(said.err.contains(file), "{said}");
+    }
+}
+
+#[test]
+fn wrong_usage_is_told_on_stderr_with_what_would_be_right() {
+    let ground = idle_ground();
+    let said = say(&mut ground.command(["--exakt"]));
+    assert_could_not_run(&said, "--exact");
+    let said = say(&mut ground.command(["--format", "xml"]));
+    assert_could_not_run(&said, "pretty, terse, json");
+    assert_could_not_run(&say(&mut ground.command(["--test-threads", "0"])), "0");
+    let said = say(ground.command([]).env("CARGO_DRILL_CELL", "jail"));
+    assert_could_not_run(&said, "it can be `namespaces` or `subreaper`");
+}
+
+#[test]
+fn cargo_may_say_drill_first() {
+    let ground = listed_ground();
+    let said = say(&mut ground.command(["drill", "--list", "notes::idle"]));
+    assert_eq!(said.out, "notes::idle: test\n");
+}
+
+#[test]
+fn it_lists_as_libtest_does_and_filters_as_libtest_does() {
+    let ground = listed_ground();
+    let list = |arguments: &[&str]| {
+        let said = say(ground.command(["--list"]).args(arguments));
+        assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
+        said.out
+    };
+    assert_eq!(list(&[]).lines().count(), 9);
+    assert_eq!(list(&["idle"]), "deploy::idle: test\nnotes::idle: test\n");
+    assert_eq!(list(&["deploy::idle", "--exact"]), "deploy::idle: test\n");
+    assert_eq!(list(&["deploy", "--exact"]), "");
+    assert_eq!(
+        list(&["notes", "--skip", "after", "--skip", "sent"]),
+        "notes::idle: test\n"
+    );
+    assert!(!ground.path().join("reports").exists());
+}
+
+#[test]
+fn check_counts_and_runs_nothing() {
+    let ground = listed_ground();
+    let said = say(&mut ground.command(["check"]));
+    assert_eq!(
+        (said.code, said.out.as_str()),
+        (Some(0), "2 drills, 9 trials, no mistake\n")
+    );
+    let said = say(&mut idle_ground().command(["check"]));
+    assert_eq!(said.out, "1 drill, 1 trial, no mistake\n");
+    assert!(!ground.path().join("reports").exists());
+}
+
+#[test]
+fn the_schema_that_ships_is_the_one_it_prints() {
+    let said = say(&mut Ground::new().command(["schema"]));
+    assert_eq!(said.code, Some(0));
+    let ships = include_str!("../drills/drill.schema.json");
+    assert_eq!(said.out, ships, "write it anew with `cargo drill schema`");
+}
+
+#[test]
+fn each_format_shows_the_trial_and_json_shows_what_the_results_hold() {
+    let ground = idle_ground();
+    let pretty = say(&mut ground.command([]));
+    assert_eq!(
+        (pretty.code, pretty.err.as_str()),
+        (Some(0), ""),
+        "{pretty}"
+    );
+    assert!(
+        pretty.out.starts_with("held     deploy::idle  "),
+        "{pretty}"
+    );
+    let last = pretty.out.lines().last().unwrap();
+    assert!(
+        last.starts_with("1 trial: 1 held, 1 new snapshot"),
+        "{pretty}"
+    );
+    let terse = say(&mut ground.command(["--format", "terse"]));
+    assert_eq!(terse.out.lines().next(), Some("."), "{terse}");
+
+    let before = ground.runs();
+    let json = say(&mut ground.command(["--format", "json"]));
+    assert_eq!((json.code, json.err.as_str()), (Some(0), ""), "{json}");
+    let runs = ground.runs();
+    let run = runs.iter().find(|run| !before.contains(run)).unwrap();
+    let lines: Vec<Value> = json
+        .out
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(Value::Array(lines), json_in(run, "results.json")["trials"]);
+}
+
+#[test]
+fn one_trial_at_a_time_runs_in_order() {
+    let ground = Ground::new();
+    for name in ["b", "a"] {
+        ground.drill(name, &deploy_at(name, "idle", &[]));
+    }
+    let said = say(&mut ground.command(["--test-threads", "1"]));
+    let names: Vec<&str> = said
+        .out
+        .lines()
+        .take(2)
+        .map(|line| line.split_whitespace().nth(1).unwrap())
+        .collect();
+    assert_eq!(names, ["a::idle", "b::idle"]);
+}
+
+#[test]
+fn a_snapshot_goes_from_new_to_approved_to_differing_and_back() {
+    let ground = idle_ground();
+    let approved = ground.path().join("reports/deploy__idle.snap");
+    let pending = ground.path().join("reports/deploy__idle.snap.new");
+    let run = || say(&mut ground.command([]));
+
+    let said = run();
+    assert_eq!(said.code, Some(0));
+    assert!(said.out.contains("cargo drill accept"), "{said}");
+    assert!(pending.exists() && !approved.exists());
+    let said = say(&mut ground.command(["accept", "another"]));
+    assert_eq!(said.out, "nothing to approve\n");
+    let said = say(&mut ground.command(["accept"]));
+    assert_eq!(said.out, "approved  new      deploy::idle\n");
+    assert!(!pending.exists() && approved.exists());
+
+    let said = run();
+    assert_eq!(said.code, Some(0));
+    assert!(!said.out.contains("snapshot"), "{said}");
+
+    // The same server, and one question less.
+    let change = [("  helpers: none", "  helpers: { skip: \"not today\" }")];
+    ground.drill("deploy", &deploy_at("deploy", "idle", &change));
+    let said = run();
+    assert_eq!(said.code, Some(1), "{said}");
+    assert!(
+        said.out.contains("deploy::idle  snapshot differs"),
+        "{said}"
+    );
+    assert!(said.out.contains("\n    -"), "{said}");
+    assert!(said.out.contains("not today"), "{said}");
+    let said = say(&mut ground.command(["accept", "idle"]));
+    assert_eq!(said.out, "approved  changed  deploy::idle\n");
+    assert_eq!(run().code, Some(0));
+}
+
+#[test]
+fn ci_takes_no_new_snapshot_and_writes_none() {
+    let ground = idle_ground();
+    let said = say(ground.command([]).env("CI", "true"));
+    assert_eq!(said.code, Some(1), "{said}");
+    assert!(said.out.contains("In CI nothing is approved"), "{said}");
+    let entries = fs::read_dir(ground.path().join("reports")).unwrap();
+    let names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["runs"]);
+}
+
+#[test]
+fn judging_again_gives_the_same_answers_and_refuses_a_journal_that_was_changed() {
+    let ground = idle_ground();
+    say(&mut ground.command([]));
+    let bundle = ground.run().join("deploy__idle");
+    let judge = |arguments: &[&str]| say(ground.command(["judge"]).arg(&bundle).args(arguments));
+
+    let judged = judge(&["--json"]);
+    assert_eq!((judged.code, judged.err.as_str()), (Some(0), ""));
+    let again: Value = serde_json::from_str(&judged.out).unwrap();
+    assert_eq!(again, json_in(&bundle, "answers.json"));
+    let results = json_in(&ground.run(), "results.json");
+    assert_eq!(again["answers"], results["trials"][0]["answers"]);
+    assert!(judge(&[]).out.contains("✓ held"));
+
+    let journal = bundle.join("journal.jsonl");
+    let whole = fs::read_to_string(&journal).unwrap();
+    let mut lines: Vec<&str> = whole.lines().collect();
+    let changed = lines[4].replace("\"at\":", "\"at\":1");
+    lines[4] = &changed;
+    fs::write(&journal, lines.join("\n") + "\n").unwrap();
+    assert_could_not_run(&judge(&[]), "line 5 of the journal was changed");
+    lines.remove(4);
+    fs::write(&journal, lines.join("\n") + "\n").unwrap();
+    assert_could_not_run(&judge(&[]), "line 5 of the journal does not follow");
+    lines[4] = "{";
+    fs::write(&journal, lines.join("\n") + "\n").unwrap();
+    assert_could_not_run(&judge(&[]), "line 5 of the journal is not an event");
+    fs::remove_file(&journal).unwrap();
+    assert_could_not_run(&judge(&[]), "failed to read the journal");
+    fs::remove_file(bundle.join("drill.json")).unwrap();
+    assert_could_not_run(&judge(&[]), "failed to read its drill.json");
+}
+
+/// What a reviewer does who trusts neither us nor our tool.
+#[test]
+fn jq_and_sha256sum_are_enough_to_check_a_bundle() {
+    let works = |tool: &str| {
+        let mut command = Command::new(tool);
+        command.arg("--version").stdout(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    for tool in ["jq", "sha256sum"] {
+        if !works(tool) {
+            println!("skipped: {tool} is missing");
+            return;
+        }
+    }
+    let ground = Ground::new();
+    ground.drill("deploy", &deploy_at("deploy", "after-acceptance", &[]));
+    say(&mut ground.command([]));
+    let in_shell = |script: &str| {
+        let mut shell = Command::new("sh");
+        shell.args(["-euc", script]).current_dir(ground.run());
+        let said = say(&mut shell);
+        assert_eq!(said.code, Some(0), "{said}");
+        said.out
+    };
+    let chain = in_shell(
+        r#"
+        prev=$(printf '%064d' 0)
+        while IFS= read -r line; do
+            test "$(printf '%s' "$line" | jq -r .prev)" = "$prev"
+            prev=$(printf '%s' "$line" | jq -cSj 'del(.hash)' | sha256sum | cut -d' ' -f1)
+            test "$(printf '%s' "$line" | jq -r .hash)" = "$prev"
+        done < deploy__after-acceptance/journal.jsonl
+        echo "$prev"
+        "#,
+    );
+    let manifest = json_in(&ground.run(), "manifest.json");
+    let end = &manifest["journals"]["deploy__after-acceptance/journal.jsonl"];
+    assert_eq!(end["head"], chain.trim());
+    let files = in_shell(
+        r#"jq -r '.files | to_entries[] | "\(.value.sha256)  \(.key)"' manifest.json | sha256sum --check --quiet"#,
+    );
+    assert_eq!(files, "");
+    let listed = manifest["files"].as_object().unwrap().len();
+    let found = in_shell("find . -type f ! -name manifest.json | wc -l");
+    assert_eq!(listed.to_string(), found.trim());
+}
+
+#[test]
+fn reports_that_cannot_be_written_are_named_before_anything_starts() {
+    let ground = idle_ground();
+    fs::write(ground.path().join("reports"), "in the way").unwrap();
+    let said = say(&mut ground.command([]));
+    assert_could_not_run(&said, "failed to write reports to ");
+    assert!(said.err.contains("/reports: "), "{said}");
+}
+
+/// A disk of 300 KiB in a mount namespace of its own, which goes with the shell.
+#[test]
+fn a_full_disk_is_an_error_and_what_was_written_stays_readable() {
+    let ground = Ground::new();
+    ground.drill("deploy", drills::DEPLOY);
+    fs::create_dir(ground.path().join("reports")).unwrap();
+    let program = env!("CARGO_BIN_EXE_cargo-drill");
+    let script = format!(
+        "mount -t tmpfs -o size=300k none reports || exit 77; \
+         {program} --test-threads 1 --format json; code=$?; mkdir kept; cp -r reports/. kept; exit $code"
+    );
+    if !geteuid().is_root() {
+        println!("skipped: only root may mount");
+        return;
+    }
+    let mut shell = ground.command([]);
+    let mut unshare = Command::new("unshare");
+    unshare.args(["-m", "sh", "-c", &script]);
+    unshare.current_dir(ground.path());
+    for (name, value) in shell.env("LANG", "C.UTF-8").get_envs() {
+        match value {
+            Some(value) => unshare.env(name, value),
+            None => unshare.env_remove(name),
+        };
+    }
+    let said = say(&mut unshare);
+    if said.code == Some(77) {
+        println!("skipped: no tmpfs can be mounted here");
+        return;
+    }
+    assert_eq!(said.code, Some(2), "{said}");
+    assert!(said.err.contains("No space left on device"), "{said}");
+    assert!(!said.err.contains("panicked"), "{said}");
+    assert!(said.out.contains("\"verdict\":\"error\""), "{said}");
+    let runs = fs::read_dir(ground.path().join("kept/runs")).unwrap();
+    let run = runs.map(|entry| entry.unwrap().path()).next().unwrap();
+    let results = json_in(&run, "results.json");
+    assert!(results["trials"].is_array());
+    let journals: Vec<PathBuf> = fs::read_dir(&run)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.join("journal.jsonl").exists())
+        .collect();
+    assert!(!journals.is_empty());
+    for bundle in journals {
+        let judged = say(ground.command(["judge"]).arg(&bundle));
+        assert_eq!(judged.err, "");
+        let name = bundle.file_name().unwrap().to_str().unwrap();
+        let trial = said
+            .out
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap())
+            .find(|trial| trial["bundle"] == name)
+            .unwrap();
+        let held = trial["verdict"] == "held";
+        assert_eq!(judged.code == Some(0), held, "{trial:#}\n{judged}");
+    }
+}
+
+#[test]
+fn colour_is_for_terminals_unless_it_is_asked_for() {
+    let ground = idle_ground();
+    let plain = say(&mut ground.command([]));
+    assert!(
+        !plain.out.contains('\u{1b}') && plain.err.is_empty(),
+        "{plain}"
+    );
+    let forced = say(ground.command([]).env("CLICOLOR_FORCE", "1"));
+    assert!(forced.out.contains("\u{1b}[32m"), "{forced}");
+    let always = say(&mut ground.command(["--color", "always"]));
+    assert!(always.out.contains("\u{1b}[32m"), "{always}");
+    let never = say(ground.command([]).env("NO_COLOR", "1"));
+    assert!(!never.out.contains('\u{1b}'), "{never}");
+
+    ground.drill("broken", "drill: broken\n");
+    let plain = say(&mut ground.command(["check"]));
+    assert!(!plain.err.contains('\u{1b}'), "{plain}");
+}
+
+#[test]
+fn a_reader_that_has_gone_is_no_reason_to_fail() {
+    let ground = idle_ground();
+    for arguments in [
+        vec![],
+        vec!["--format", "json"],
+        vec!["--list"],
+        vec!["schema"],
+    ] {
+        let (reads, writes) = std::io::pipe().unwrap();
+        drop(reads);
+        let mut child = ground
+            .command([])
+            .args(&arguments)
+            .stdout(writes)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut err = String::new();
+        child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut err)
+            .unwrap();
+        let status = child.wait().unwrap();
+        assert_eq!(
+            (status.code(), err.as_str()),
+            (Some(0), ""),
+            "{arguments:?}"
+        );
+    }
+    let (reads, writes) = std::io::pipe().unwrap();
+    drop(reads);
+    let status = ground.command(["--exakt"]).stderr(writes).status().unwrap();
+    assert_eq!(status.code(), Some(2));
+}
+
+/// The drills of this repository as a test binary: what `cargo test` and `cargo nextest` see.
+fn test_binary() -> Command {
+    // Beside this very test, and of the same build: the newest of its name.
+    let deps = std::env::current_exe()
+        .unwrap()
+        .parent()
+        .unwrap()
+        .to_owned();
+    let newest = fs::read_dir(deps)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            name.starts_with("drills-") && path.extension().is_none()
+        })
+        .max_by_key(|path| path.metadata().unwrap().modified().unwrap())
+        .expect("cargo builds all tests of the package together");
+    Command::new(newest)
+}
+
+#[test]
+fn the_test_binary_lists_as_nextest_expects() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let list = |more: &[&str]| {
+        let mut command = test_binary();
+        command.args(["--list", "--format", "terse"]).args(more);
+        say(command.current_dir(root))
+    };
+    let said = list(&[]);
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
+    assert!(
+        said.out.lines().any(|line| line == "deploy::idle: test"),
+        "{said}"
+    );
+    assert!(
+        said.out.lines().all(|line| line.ends_with(": test")),
+        "{said}"
+    );
+    let ignored = list(&["--ignored"]);
+    assert!(!ignored.out.contains("deploy::idle"), "{ignored}");
+}
+
+#[test]
+fn the_test_binary_reads_the_drills_around_it_and_prints_nothing_of_its_own() {
+    let ground = idle_ground();
+    let mut command = test_binary();
+    // As nextest starts a test.
+    command.args([IDLE, "--exact", "--nocapture"]);
+    command.current_dir(ground.path()).env_remove("CI");
+    command
+        .env_remove("CARGO_MANIFEST_DIR")
+        .env_remove("NEXTEST_RUN_ID");
+    command.env("TMPDIR", ground.path().join("tmp"));
+    let said = say(&mut command);
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{said}");
+    let lines: Vec<&str> = said.out.lines().filter(|l| !l.is_empty()).collect();
+    assert_eq!(lines.len(), 3, "{said}");
+    assert_eq!(lines[0], "running 1 test");
+    assert_eq!(lines[1], "test deploy::idle ... ok");
+    assert!(lines[2].starts_with("test result: ok. 1 passed"), "{said}");
+    assert!(ground.run().join("deploy__idle/journal.jsonl").exists());
+}
+
+#[test]
+fn a_trial_that_did_not_hold_fails_as_a_test_with_its_sentence() {
+    let ground = Ground::new();
+    let fault = [(
+        GOOD_SERVER,
+        "command: [\"{{ fixture }}\", deploy, --fault, abort-at-exit]",
+    )];
+    ground.drill("deploy", &deploy_at("deploy", "idle", &fault));
+    let mut command = test_binary();
+    command.current_dir(ground.path()).env_remove("CI");
+    command
+        .env_remove("CARGO_MANIFEST_DIR")
+        .env_remove("NEXTEST_RUN_ID");
+    let said = say(&mut command);
+    assert_eq!(said.code, Some(101), "{said}");
+    assert!(said.out.contains("test deploy::idle ... FAILED"), "{said}");
+    assert!(said.out.contains("SIGABRT"), "{said}");
+    assert!(said.out.contains("reports/runs/"), "{said}");
+}
+
+#[test]
+fn the_first_argument_of_a_process_may_be_anything() {
+    let ground = listed_ground();
+    let said = say(ground.command(["--list", "notes::idle"]).arg0("elsewhere"));
+    assert_eq!(said.out, "notes::idle: test\n");
+}
