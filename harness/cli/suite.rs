@@ -15,7 +15,7 @@ use crate::report::{
     Comparison, RunWriter, SnapshotState, TrialResult, UnmatchedRoute, Writing, compare, in_ci,
     stable_text,
 };
-use crate::trial::{self, Surroundings};
+use crate::trial::{self, Spoken, Surroundings};
 
 /// Chooses the kind of cell: `namespaces`, `subreaper`, or unset for the best that is allowed.
 pub const CELL_VARIABLE: &str = "CARGO_DRILL_CELL";
@@ -27,6 +27,7 @@ pub struct Suite {
     pub cell: Wanted,
     pub fixture: Option<PathBuf>,
     pub interrupted: watch::Receiver<bool>,
+    spoken: Spoken,
     notes: Mutex<Notes>,
 }
 
@@ -53,6 +54,7 @@ impl Suite {
             cell,
             fixture,
             interrupted,
+            spoken: Spoken::default(),
             notes: Mutex::default(),
         }
     }
@@ -88,6 +90,7 @@ impl Suite {
             drill_folder: candidate.folder.clone(),
             fixture: self.fixture.clone(),
             interrupted: self.interrupted.clone(),
+            spoken: self.spoken.clone(),
         };
         // A panic of ours must not take the other trials with it; unwinding has ended the cell.
         let played = catch_unwind(AssertUnwindSafe(|| {

@@ -31,6 +31,11 @@ pub(super) struct Request<'a> {
 }
 
 impl Request<'_> {
+    /// By its method it changes nothing (RFC 9110, 9.2.1).
+    pub(super) fn is_safe(&self) -> bool {
+        matches!(self.method, "GET" | "HEAD" | "OPTIONS" | "TRACE")
+    }
+
     /// `POST /builds`: the route where one matched, otherwise the path without its query.
     pub(super) fn name(&self) -> String {
         self.route.map_or_else(

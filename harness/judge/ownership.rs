@@ -297,7 +297,7 @@ fn outcome(
             say("the outcome is recorded as ")
                 .word(&word)
                 .text(", and ")
-                .text(truth.told()),
+                .text(truth.told(history)),
             evidence.into_iter().chain(truth.evidence()),
         ),
     };
@@ -348,8 +348,9 @@ impl<'h, 'a> Truth<'h, 'a> {
         effects.chain(self.delivered.map(|seen| seen.seq)).collect()
     }
 
-    fn told(&self) -> &'static str {
+    fn told(&self, history: &History<'_>) -> &'static str {
         match (self.effects.is_empty(), self.delivered) {
+            (true, _) if !history.makes_effects() => "no remote can tell otherwise",
             (true, _) => "the remote applied nothing",
             (false, Some(_)) => "the remote's reply had been delivered",
             (false, None) => "the remote's reply never arrived",
@@ -370,6 +371,8 @@ impl<'h, 'a> Truth<'h, 'a> {
             id.map(|id| self.effects.iter().any(|effect| effect.id == id))
         };
         match claim {
+            // What a server without a remote does, nobody but itself can see.
+            Claim::Success if !history.makes_effects() => None,
             Claim::Success if self.effects.is_empty() => {
                 Some(say("but the remote applied nothing"))
             }

@@ -261,8 +261,11 @@ fn is_accounted_for(history: &History<'_>, wanted: &str) -> bool {
     ) else {
         return false;
     };
+    // Session B makes the same call, and its rows say nothing of session A's.
+    let own = history.window_a();
     history
         .records()
+        .filter(|record| record.seen.place < own.to)
         .any(|record| words::outcome(&record.rows_of(owner.call), &log.outcomes).is_some())
 }
 

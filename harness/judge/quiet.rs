@@ -43,7 +43,6 @@ fn operations(history: &History<'_>, findings: &mut Findings) {
         return;
     };
     let mut window = history.window_a();
-    window.from = window.from.max(gone.place);
     let fired = crash_of_client(history, gone);
     let mut late: Vec<&Request<'_>> = Vec::new();
     let mut held = false;
@@ -57,17 +56,12 @@ fn operations(history: &History<'_>, findings: &mut Findings) {
             .unwrap_or_default();
         let was_held = connection.is_held_at(gone.place);
         let begun_after = |place: usize| connection.sought.is_none_or(|s| s.place > place);
-        // A client that is killed closes its pipes before anybody is told of its end, and a fast server writes in
-        // between. A poller's next request may fall there by chance; a write does not.
-        let is_new = if request.seen.place > gone.place {
-            was_held || request.again || begun_after(gone.place)
-        } else {
-            request.writes
-                && !was_held
-                && request.seen.place > fired.place
-                && begun_after(fired.place)
-        };
-        let is_new = is_new && request.seen.place < window.to;
+        // A poller's next question may fall into the moment of the kill by chance; what is to change something does not.
+        let from = if request.is_safe() { gone } else { fired };
+        let is_new = window.contains(request.seen.place)
+            && request.seen.place > from.place
+            && (begun_after(from.place)
+                || (request.seen.place > gone.place && (was_held || request.again)));
         // What the call had done before uses up its allowance as well.
         if !allowance.covers(request) && is_new {
             held |= was_held;
@@ -99,6 +93,7 @@ fn operations(history: &History<'_>, findings: &mut Findings) {
         );
         return;
     }
+    window.from = window.from.max(gone.place);
     let attempts: Vec<Seen<'_>> = history
         .ledger
         .connections
@@ -132,7 +127,8 @@ fn operations(history: &History<'_>, findings: &mut Findings) {
     }
 }
 
-/// From when on a write of the server came after its client: the crash itself, where that ended the client.
+/// From when on a write of the server came after its client: the crash itself, where that ended the client. A client that
+/// is killed closes its pipes before anybody is told of its end, and a fast server asks in between.
 fn crash_of_client<'a>(history: &History<'a>, gone: Seen<'a>) -> Seen<'a> {
     match history.crash_fired() {
         Some(fired) if history.kills_server().is_none() => fired,

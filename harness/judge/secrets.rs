@@ -29,7 +29,8 @@ pub(super) fn judge(history: &History<'_>) -> Findings {
         for look in &of_session {
             looks.push(look.seen.seq);
             for process in history.cast.of_server(look).filter(|p| !p.is_zombie()) {
-                let may_hold = path.contains(&(process.pid, process.started));
+                let may_hold = path.contains(&(process.pid, process.started))
+                    || is_being_born(process, look, &of_session, &path);
                 in_process(history, look, process, may_hold, &mut named, &mut findings);
             }
         }
@@ -52,6 +53,29 @@ pub(super) fn judge(history: &History<'_>) -> Findings {
         findings.held(told, evidence);
     }
     findings
+}
+
+/// Between fork and exec a child shows its parent's memory, and with it the environment that it will not keep. Only a copy
+/// that another look shows again is one.
+fn is_being_born(
+    process: &Process,
+    look: &Look<'_>,
+    looks: &[Look<'_>],
+    path: &BTreeSet<Who>,
+) -> bool {
+    let is_copy = look.processes.iter().any(|other| {
+        path.contains(&(other.pid, other.started))
+            && other.pid != process.pid
+            && other.argv == process.argv
+    });
+    let is_again = |other: &Process| {
+        (other.pid, other.started) == (process.pid, process.started) && other.argv == process.argv
+    };
+    let is_seen_again = looks
+        .iter()
+        .filter(|other| other.seen.place != look.seen.place)
+        .any(|other| other.processes.iter().any(is_again));
+    is_copy && !is_seen_again
 }
 
 /// What one look shows of one process, which is named once for each kind of finding, however often it was seen.

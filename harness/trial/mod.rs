@@ -15,9 +15,10 @@ mod record;
 mod rehearsal;
 mod stage;
 
+use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
@@ -26,7 +27,7 @@ use crate::journal::{CellKind, ChainError, Event, Journal, Phase, Secrets};
 use crate::judge::{Judgement, judge};
 use crate::remote::RemoteError;
 use crate::session::SessionError;
-use crate::spec::{Crash, Drill, TemplateError};
+use crate::spec::{Crash, Drill, Protocol, TemplateError};
 use stage::Stage;
 
 /// What a trial is: a drill at one of its crash points.
@@ -50,6 +51,26 @@ pub struct Surroundings {
     pub fixture: Option<PathBuf>,
     /// Becomes true when the user interrupts.
     pub interrupted: watch::Receiver<bool>,
+    pub spoken: Spoken,
+}
+
+/// The protocol that the server of each drill was found to speak. A server that is older than `server/discover` may let
+/// that question run into its time limit of 10 s: it is asked once, and not again for each session, rehearsal and trial.
+#[derive(Debug, Clone, Default)]
+pub struct Spoken(Arc<Mutex<HashMap<String, Protocol>>>);
+
+impl Spoken {
+    fn by(&self, drill: &str) -> Option<Protocol> {
+        self.lock().get(drill).copied()
+    }
+
+    fn note(&self, drill: &str, protocol: Protocol) {
+        self.lock().insert(drill.to_owned(), protocol);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Protocol>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Why a trial is an `error`: ours or the machine's.

@@ -50,8 +50,6 @@ pub(super) struct Stage {
     pub bundle: PathBuf,
     templates: Templates,
     identities: HashMap<Session, Identity>,
-    /// What the server spoke in its first session: asked only once.
-    protocol: Option<Protocol>,
     surroundings: Surroundings,
     work: PathBuf,
     port: u16,
@@ -111,7 +109,6 @@ impl Stage {
             bundle: bundle.to_owned(),
             templates: Templates::default(),
             identities: HashMap::new(),
-            protocol: None,
             surroundings,
             work,
             port,
@@ -195,7 +192,13 @@ impl Stage {
         else {
             return Ok(None);
         };
-        let protocol = self.protocol.unwrap_or(self.drill.server.protocol);
+        let protocol = match self.drill.server.protocol {
+            Protocol::Auto => {
+                let spoken = self.surroundings.spoken.by(&self.drill.drill);
+                spoken.unwrap_or(Protocol::Auto)
+            }
+            pinned => pinned,
+        };
         if !live.handshake(protocol, deadline).await? {
             live.leave().await?;
             return Ok(None);
@@ -218,8 +221,7 @@ impl Stage {
         Ok(Some(live))
     }
 
-    /// An older server is asked for what it is only once: some let the question run into its time limit.
-    fn remember_protocol(&mut self, session: Session) {
+    fn remember_protocol(&self, session: Session) {
         let spoken = self.journal.latest(|entry| match &*entry.event {
             Event::Handshaken {
                 session: of,
@@ -229,9 +231,9 @@ impl Stage {
             _ => None,
         });
         if let Some(spoken) = spoken
-            && self.drill.server.protocol == Protocol::Auto
+            && let Ok(protocol) = serde_json::from_value(Value::String(spoken))
         {
-            self.protocol = serde_json::from_value(Value::String(spoken)).ok();
+            self.surroundings.spoken.note(&self.drill.drill, protocol);
         }
     }
 

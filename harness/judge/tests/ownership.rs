@@ -426,3 +426,23 @@ fn lines_that_are_torn_break() {
         })
         .breaks_only(Question::Ownership, "2 lines of the record cannot be read");
 }
+
+#[test]
+fn a_success_where_no_remote_can_tell_is_believed() {
+    let tale = Tale::good(CrashPoint::AfterResult)
+        .drilled_with(json!({
+            "remote": null, "authority": null, "recover": null,
+            "expect": { "ownership": { "record": { "key": null, "effect": null } } },
+        }))
+        .without(|e| {
+            matches!(
+                e,
+                Event::ConnectionSought { .. }
+                    | Event::ConnectionAccepted { .. }
+                    | Event::RequestReceived { .. }
+                    | Event::EffectApplied { .. }
+                    | Event::ReplySent { .. }
+            )
+        });
+    tale.holds_saying(Question::Ownership, "no remote can tell otherwise");
+}

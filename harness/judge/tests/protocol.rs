@@ -123,6 +123,18 @@ fn an_answer_that_is_lost_breaks_where_the_client_could_still_read() {
     closes_stdin(CrashPoint::CallWritten)
         .without(is_answer)
         .holds(Question::Protocol);
+    // The outcome of the same call in session B does not.
+    let of_b_alone = |event: &mut Event| match event {
+        Event::RecordRead { moment, rows, .. } if *moment < Moment::AfterSessionB => {
+            rows.clear();
+            true
+        }
+        _ => false,
+    };
+    closes_stdin(CrashPoint::CallWritten)
+        .without(is_answer)
+        .change(of_b_alone)
+        .breaks(Question::Protocol, "was never answered");
     // A dead client reads nothing.
     Tale::good(CrashPoint::CallWritten)
         .drilled_with(log)

@@ -261,6 +261,11 @@ fn a_write_between_the_kill_and_the_news_of_it_is_late_and_a_read_may_be_chance(
     tale.clone()
         .after(fired, [sought(2), request(2, "GET /whoami")])
         .holds(Question::Quiet);
+    // Begun in between, and received when all is known.
+    tale.clone()
+        .after(fired, [sought(2)])
+        .after(is_eof, [request(2, "POST /builds")])
+        .breaks(Question::Quiet, "1 request arrived");
     // Begun before, it was on its way.
     tale.before(fired, [sought(2)])
         .after(fired, [request(2, "POST /builds")])

@@ -44,6 +44,23 @@ fn a_credential_in_a_helpers_environment_breaks_once() {
 }
 
 #[test]
+fn a_child_between_fork_and_exec_is_no_helper_with_the_credential() {
+    let mut child = with_token(process(HELPER));
+    child.argv = process(SERVER).argv;
+    let born = point().change(at_point(&child));
+    born.holds(Question::Secrets);
+    // A worker that never executes anything is one.
+    born.clone()
+        .alive_from(Moment::ClientGone, &child)
+        .breaks(Question::Secrets, "(pid 7)");
+    let mut helper = child.clone();
+    helper.argv = process(HELPER).argv;
+    helper.secrets_in_environ.clear();
+    born.alive_from(Moment::ClientGone, &helper)
+        .holds(Question::Secrets);
+}
+
+#[test]
 fn a_helper_that_inherited_the_pipes_is_not_the_server() {
     let mut helper = with_token(process(HELPER));
     helper.holds = vec![
