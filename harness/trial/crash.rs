@@ -1,10 +1,11 @@
 //! The crash, and what is seen after it until nothing moves any more.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::quiet::watch_quiet;
 use super::stage::Stage;
 use super::{TrialError, enter};
 use crate::cell::Present;
@@ -18,15 +19,6 @@ const DEAD_WITHIN: Duration = Duration::from_secs(10);
 /// Whoever reaps a process that has ended, the client or the cell, tells of it within milliseconds, on a loaded machine
 /// later.
 const REAPED_WITHIN: Duration = Duration::from_secs(5);
-
-/// Spinning is judged over no shorter window (DESIGN: "of at least 200 ms").
-const SHORTEST_WINDOW: Duration = Duration::from_millis(200);
-
-/// A connection attempt that was dropped is tried again by the kernel 1 s later, then 2 s after that.
-const CONNECTED_WITHIN: Duration = Duration::from_secs(4);
-
-/// How often `/proc/net/tcp` is read while a connection attempt waits for the kernel's next try.
-const CONNECTING_EVERY: Duration = Duration::from_millis(5);
 
 /// What the phases after the observation need to know of it.
 pub(super) struct Aftermath {
@@ -60,9 +52,6 @@ pub(super) async fn crash_and_observe(
     if client_lives {
         clients.insert(live.client());
     }
-    stage
-        .look(Moment::ClientGone, None, Session::A, live)
-        .await?;
 
     enter(&stage.journal, Phase::Observe);
     let observer = Observer {
@@ -78,7 +67,7 @@ pub(super) async fn crash_and_observe(
         remote.release().await;
     }
     enter(&stage.journal, Phase::Quiet);
-    quiet(stage, &clients).await?;
+    watch_quiet(stage, &clients).await?;
     if survivors(stage, &clients)?.is_empty()
         && let Some(remote) = &stage.remote
     {
@@ -173,6 +162,7 @@ impl Observer<'_> {
             .map_or(crate::spec::Eof::default().within.0, |eof| eof.within.0);
         let mut eof = false;
         let mut held = None;
+        let mut looked = false;
         let mut deadline = Instant::now() + within;
         loop {
             if !eof && self.eof_is_sent() {
@@ -192,6 +182,11 @@ impl Observer<'_> {
                     self.note_held(&holders);
                     held = Some(holders);
                 }
+            }
+            // A look takes its time; a reply that is given is not held up by it.
+            if !std::mem::replace(&mut looked, true) {
+                let moment = Moment::ClientGone;
+                self.stage.look(moment, None, Session::A, live).await?;
             }
             if self.nothing_to_wait_for(live)? {
                 self.hear_of_the_exit(live).await;
@@ -297,63 +292,4 @@ pub(super) fn survivors(stage: &Stage, clients: &HashSet<Pid>) -> Result<Vec<Pre
     let mut present = stage.cell.line().census()?;
     present.retain(|present| !clients.contains(&present.pid));
     Ok(present)
-}
-
-/// A window in which nobody does anything to the server. Ends at once when nobody is left.
-async fn quiet(stage: &Stage, clients: &HashSet<Pid>) -> Result<(), TrialError> {
-    connections_settle(stage).await?;
-    stage.journal.append(Event::QuietStarted);
-    let window = stage
-        .drill
-        .expect
-        .quiet
-        .ask()
-        .map_or(crate::spec::Quiet::default().window.0, |quiet| {
-            quiet.window.0
-        })
-        .max(SHORTEST_WINDOW);
-    let mut watch = stage.watch_from_here();
-    let begun = Instant::now();
-    let before = survivors(stage, clients)?;
-    let mut after = before.clone();
-    while !after.is_empty() {
-        let exited = watch
-            .until(begun + window, |entry| {
-                matches!(*entry.event, Event::ProcessExited { .. }).then_some(())
-            })
-            .await;
-        after = survivors(stage, clients)?;
-        if exited.is_none() {
-            break;
-        }
-    }
-    let elapsed = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    let wanted: BTreeMap<Pid, u64> = after
-        .iter()
-        .filter_map(|late| {
-            let early = before
-                .iter()
-                .find(|early| (early.pid, early.started) == (late.pid, late.started))?;
-            Some((late.pid, late.wanted.saturating_sub(early.wanted)))
-        })
-        .collect();
-    stage.journal.append(Event::QuietEnded {
-        empty: after.is_empty(),
-        window: elapsed,
-        wanted,
-    });
-    Ok(())
-}
-
-/// A connection attempt that was held goes on when the kernel tries again: the quiet period starts after that.
-async fn connections_settle(stage: &Stage) -> Result<(), TrialError> {
-    if stage.remote.is_none() || stage.cell.line().census()?.is_empty() {
-        return Ok(());
-    }
-    let deadline = Instant::now() + CONNECTED_WITHIN;
-    while !stage.cell.line().connecting()?.is_empty() && Instant::now() < deadline {
-        // The kernel tells nobody when it tries again.
-        tokio::time::sleep_until(Instant::now() + CONNECTING_EVERY).await;
-    }
-    Ok(())
 }

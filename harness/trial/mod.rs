@@ -11,6 +11,7 @@
 mod after;
 mod before;
 mod crash;
+mod quiet;
 mod record;
 mod rehearsal;
 mod stage;

@@ -1,0 +1,118 @@
+//! The quiet period: a window in which nobody does anything to the server, and it should do nothing either.
+
+use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::TrialError;
+use super::crash::survivors;
+use super::stage::Stage;
+use crate::cell::Present;
+use crate::journal::{Event, Pid};
+
+/// Spinning is judged over no shorter window (DESIGN: "of at least 200 ms").
+const SHORTEST_WINDOW: Duration = Duration::from_millis(200);
+
+/// A connection attempt that was dropped is tried again by the kernel 1 s later, then 2 s after that.
+const CONNECTED_WITHIN: Duration = Duration::from_secs(4);
+
+/// How often `/proc/net/tcp` is read while a connection attempt waits for the kernel's next try.
+const CONNECTING_EVERY: Duration = Duration::from_millis(5);
+
+/// What the server was in the middle of, a reply that came with the release, costs time on a loaded machine; a process
+/// that spins does so in every window. As many windows are looked at as it takes to find one without, at most these.
+const WINDOWS: usize = 3;
+
+/// Watches until a window has passed in which nobody wanted to run for most of the time. Ends at once when nobody is left.
+pub(super) async fn watch_quiet(stage: &Stage, clients: &HashSet<Pid>) -> Result<(), TrialError> {
+    connections_settle(stage).await?;
+    stage.journal.append(Event::QuietStarted);
+    let length = stage
+        .drill
+        .expect
+        .quiet
+        .ask()
+        .map_or(crate::spec::Quiet::default().window.0, |quiet| {
+            quiet.window.0
+        })
+        .max(SHORTEST_WINDOW);
+    let mut seen = window(stage, clients, length).await?;
+    for _ in 1..WINDOWS {
+        if !seen.wanted.values().any(|wanted| *wanted > seen.length / 2) {
+            break;
+        }
+        seen = window(stage, clients, length).await?;
+    }
+    let Window {
+        empty,
+        length,
+        wanted,
+    } = seen;
+    stage.journal.append(Event::QuietEnded {
+        empty,
+        window: length,
+        wanted,
+    });
+    Ok(())
+}
+
+struct Window {
+    empty: bool,
+    /// ns.
+    length: u64,
+    /// By those present at both ends, ns.
+    wanted: BTreeMap<Pid, u64>,
+}
+
+async fn window(
+    stage: &Stage,
+    clients: &HashSet<Pid>,
+    length: Duration,
+) -> Result<Window, TrialError> {
+    let mut watch = stage.watch_from_here();
+    let begun = Instant::now();
+    let before = survivors(stage, clients)?;
+    let mut after = before.clone();
+    while !after.is_empty() {
+        let exited = watch
+            .until(begun + length, |entry| {
+                matches!(*entry.event, Event::ProcessExited { .. }).then_some(())
+            })
+            .await;
+        after = survivors(stage, clients)?;
+        if exited.is_none() {
+            break;
+        }
+    }
+    Ok(Window {
+        empty: after.is_empty(),
+        length: u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX),
+        wanted: wanted_between(&before, &after),
+    })
+}
+
+fn wanted_between(before: &[Present], after: &[Present]) -> BTreeMap<Pid, u64> {
+    after
+        .iter()
+        .filter_map(|late| {
+            let early = before
+                .iter()
+                .find(|early| (early.pid, early.started) == (late.pid, late.started))?;
+            Some((late.pid, late.wanted.saturating_sub(early.wanted)))
+        })
+        .collect()
+}
+
+/// A connection attempt that was held goes on when the kernel tries again: the quiet period starts after that.
+async fn connections_settle(stage: &Stage) -> Result<(), TrialError> {
+    if stage.remote.is_none() || stage.cell.line().census()?.is_empty() {
+        return Ok(());
+    }
+    let deadline = Instant::now() + CONNECTED_WITHIN;
+    while !stage.cell.line().connecting()?.is_empty() && Instant::now() < deadline {
+        // The kernel tells nobody when it tries again.
+        tokio::time::sleep_until(Instant::now() + CONNECTING_EVERY).await;
+    }
+    Ok(())
+}
