@@ -101,7 +101,8 @@ fn status(
     let evidence = eof.map(|seen| seen.seq).into_iter().chain([exited.seq]);
     let when = match eof.filter(|eof| eof.place < exited.place) {
         Some(eof) => say("").time(exited.since(eof)).text(" after EOF"),
-        None => say("as soon as the client was gone"),
+        // Which of the two was told first is chance.
+        None => say("").varies("as soon as the client was gone", "<time> after EOF"),
     };
     let server = say("the server ").then(history.cast.called(pid));
     let mut findings = Findings::default();
