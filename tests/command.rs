@@ -233,7 +233,7 @@ fn a_snapshot_goes_from_new_to_approved_to_differing_and_back() {
     assert!(!pending.exists() && approved.exists());
 
     let said = run();
-    assert_eq!(said.code, Some(0));
+    assert_eq!(said.code, Some(0), "{said}");
     assert!(!said.out.contains("snapshot"), "{said}");
 
     // The same server, and one question less.
@@ -249,7 +249,8 @@ fn a_snapshot_goes_from_new_to_approved_to_differing_and_back() {
     assert!(said.out.contains("not today"), "{said}");
     let said = say(&mut ground.command(["accept", "idle"]));
     assert_eq!(said.out, "approved  changed  deploy::idle\n");
-    assert_eq!(run().code, Some(0));
+    let said = run();
+    assert_eq!(said.code, Some(0), "{said}");
 }
 
 #[test]

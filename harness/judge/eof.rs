@@ -101,7 +101,7 @@ fn status(
     let evidence = eof.map(|seen| seen.seq).into_iter().chain([exited.seq]);
     let when = match eof.filter(|eof| eof.place < exited.place) {
         Some(eof) => say("").time(exited.since(eof)).text(" after EOF"),
-        // Which of the two was told first is chance.
+        // Whether we or the server were first to see the end of the client differs from run to run.
         None => say("").varies("as soon as the client was gone", "<time> after EOF"),
     };
     let server = say("the server ").then(history.cast.called(pid));

@@ -56,6 +56,14 @@ fn a_server_that_exits_in_time_holds() {
 }
 
 #[test]
+fn a_server_that_exits_before_we_see_its_eof_says_the_same_in_the_snapshot() {
+    let seen = point().holds(Question::Eof);
+    let faster = point().without(is_eof).holds(Question::Eof);
+    assert!(faster.because.contains("as soon as the client was gone"));
+    assert_eq!(faster.stable, seen.stable);
+}
+
+#[test]
 fn a_slow_server_that_exits_at_the_deadline_holds() {
     point().wait(is_server_exit, 1990 * MS).holds(Question::Eof);
 }
