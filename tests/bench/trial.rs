@@ -18,7 +18,7 @@ use cargo_drill::cell::Wanted;
 use cargo_drill::journal::Secrets;
 use cargo_drill::judge::Verdict;
 use cargo_drill::spec;
-use cargo_drill::trial::{self, Surroundings, Trial};
+use cargo_drill::trial::{self, Spoken, Surroundings, Trial};
 use serde_json::{Value, json};
 
 const FIXTURE: &str = env!("CARGO_BIN_EXE_drill-fixture");
@@ -96,6 +96,7 @@ fn two_sessions(file: &spec::DrillFile, point: &str) -> (Trial, Surroundings) {
         drill_folder: file.root.join("drills"),
         fixture: Some(FIXTURE.into()),
         interrupted,
+        spoken: Spoken::default(),
     };
     (
         Trial {
