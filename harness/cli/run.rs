@@ -178,7 +178,8 @@ impl Show {
     fn trial(&self, result: &TrialResult) {
         let mut out = anstream::stdout().lock();
         let _ = match self.format {
-            // Why it did not hold stands below the table.
+            // What did not run, and why something did not hold, stands below the table.
+            Format::Pretty if result.verdict == TrialVerdict::Ignored => Ok(()),
             Format::Pretty => {
                 let line = pretty_line(result, &self.style);
                 writeln!(out, "{}", line.lines().next().unwrap_or_default())

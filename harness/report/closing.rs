@@ -113,7 +113,19 @@ fn ignored(out: &mut String, trials: &[&TrialResult], style: Style) {
         .iter()
         .filter_map(|trial| Some((trial.reason.as_deref()?, trial.name.as_str())));
     for (reason, names) in grouped(reasons) {
-        let heading = format!("{} {}", style.shape(Shape::Skipped), some_of(&names));
+        let drill = names[0].split("::").next().unwrap_or_default();
+        let of_drill = trials.iter().filter(|trial| trial.drill == drill).count();
+        let is_whole_drill = names.len() == of_drill
+            && names.len() > 1
+            && names
+                .iter()
+                .all(|name| name.split("::").next() == Some(drill));
+        let whose = if is_whole_drill {
+            format!("{} ({of_drill} trials)", one_line(drill))
+        } else {
+            some_of(&names)
+        };
+        let heading = format!("{} {whose}", style.shape(Shape::Skipped));
         let _ = writeln!(
             out,
             "{}  {}\n{}{}\n",
@@ -361,7 +373,7 @@ mod tests {
             .collect();
         let text = render_closing(&closing(&results(ignored)), &Style::plain(120));
         assert_eq!(text.matches("npm ci").count(), 1, "{text}");
-        assert!(text.contains("notes::idle::v3 and 2 more"), "{text}");
+        assert!(text.contains("notes (6 trials)"), "{text}");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! names in the longest of three spellings for which there is room; where not even the shortest fits, each trial lists
 //! what did not hold instead. A legend explains the shapes that occur, and nothing else.
 
-use super::outcome::TrialResult;
+use super::outcome::{TrialResult, TrialVerdict};
 use super::results::Results;
 use super::style::{Shape, Style, columns_of, filled, one_line, spell_seconds};
 use crate::spec::Question;
@@ -39,7 +39,17 @@ const VERDICT: usize = "unproven".len();
 
 /// The table, with a newline at its end; empty where no trial was run.
 pub fn render_table(results: &Results, style: &Style) -> String {
-    let trials = results.in_order();
+    let all = results.in_order();
+    // A drill of which nothing ran stands below the table, with its reason.
+    let has_run = |drill: &str| {
+        all.iter()
+            .any(|trial| trial.drill == drill && trial.verdict != TrialVerdict::Ignored)
+    };
+    let trials: Vec<&TrialResult> = all
+        .iter()
+        .copied()
+        .filter(|trial| has_run(&trial.drill))
+        .collect();
     if trials.is_empty() {
         return String::new();
     }
