@@ -418,7 +418,7 @@ fn state_name(state: u8) -> &'static str {
     }
 }
 
-/// The local ports of the network that are in SYN_SENT towards `port` on the loopback.
+/// The local ports of the network that are in `SYN_SENT` towards `port` on the loopback.
 pub(super) fn connecting(port: u16) -> Vec<u16> {
     ["/proc/net/tcp", "/proc/net/tcp6"]
         .iter()

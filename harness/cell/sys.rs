@@ -166,7 +166,7 @@ pub(super) fn listen_with_short_queue(port: u16) -> io::Result<TcpListener> {
 }
 
 /// A TCP socket of another process: the ports of both ends and the state by its number in the kernel's `tcp_states.h`.
-/// `None` for a socket of another kind, one without a peer, or one that this process may not see (pidfd_getfd(2)).
+/// `None` for a socket of another kind, one without a peer, or one that this process may not see (`pidfd_getfd(2)`).
 pub(super) fn tcp_of(pidfd: &OwnedFd, fd: RawFd) -> Option<(u16, u16, u8)> {
     use nix::sys::socket::{SockaddrStorage, getpeername, getsockname};
     // SAFETY: the call takes three integers and returns a new descriptor or -1.

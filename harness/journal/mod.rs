@@ -15,6 +15,7 @@ mod chain;
 mod event;
 mod printable;
 mod secrets;
+mod seen;
 mod watch;
 
 use std::fs::File;
@@ -31,6 +32,7 @@ pub use chain::{ChainError, GENESIS, Recorded, hash, hex, read};
 pub use event::*;
 pub use printable::{excerpt, printable};
 pub use secrets::{Secret, Secrets, names_in};
+pub use seen::*;
 pub use watch::Watch;
 
 /// One line of `journal.jsonl`.
