@@ -292,6 +292,11 @@ fn judging_again_gives_the_same_answers_and_refuses_a_journal_that_was_changed()
     lines[4] = "{";
     fs::write(&journal, lines.join("\n") + "\n").unwrap();
     assert_could_not_run(&judge(&[]), "line 5 of the journal is not an event");
+    fs::write(&journal, "").unwrap();
+    let killed_at_once = judge(&[]);
+    assert_eq!(killed_at_once.code, Some(1), "{killed_at_once}");
+    let expected = "unproven   the run was cut short before its first event";
+    assert!(killed_at_once.out.contains(expected), "{killed_at_once}");
     fs::remove_file(&journal).unwrap();
     assert_could_not_run(&judge(&[]), "failed to read the journal");
     fs::remove_file(bundle.join("drill.json")).unwrap();

@@ -54,6 +54,14 @@ pub fn judge(drill: &Drill, lines: &[Line]) -> Judgement {
         stale_known: Vec::new(),
         error: Some(because),
     };
+    // Killed between making the journal and its first line: nothing went wrong, and nothing was seen.
+    if lines.is_empty() {
+        return Judgement {
+            verdict: Verdict::Unproven,
+            error: None,
+            ..error(String::new())
+        };
+    }
     let Some(history) = History::of(drill, lines) else {
         return error("the journal does not begin with the start of a trial".to_owned());
     };

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::style::{Shape, Style, columns_of};
-use crate::judge::Judgement;
+use crate::judge::{Judgement, Verdict};
 
 const QUESTION_AT: usize = 11;
 const SENTENCE_AT: usize = QUESTION_AT + 12;
@@ -13,6 +13,10 @@ pub fn render_judgement(judgement: &Judgement, style: &Style) -> String {
     let mut out = String::new();
     if let Some(error) = &judgement.error {
         let _ = writeln!(out, "error      {}", style.sentence(error, QUESTION_AT));
+    }
+    if judgement.answers.is_empty() && judgement.verdict == Verdict::Unproven {
+        let because = "the run was cut short before its first event: nothing was asked";
+        let _ = writeln!(out, "unproven   {}", style.sentence(because, QUESTION_AT));
     }
     for answer in &judgement.answers {
         let shape = Shape::of(answer);
