@@ -10,7 +10,7 @@ mod suite;
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -91,6 +91,13 @@ fn check(places: &Places) -> Ended {
         complain(&format!("no drill in {}", places.drills.display()));
         return Ended::Failed;
     }
+    for drill in &checked.drills {
+        for trial in drill.trials() {
+            if let Some(because) = population::not_built(&trial.crash) {
+                note(&format!("{} will be an error: {because}", trial.name));
+            }
+        }
+    }
     let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     say(&format!(
         "{}, {}, no mistake\n",
@@ -109,7 +116,39 @@ fn schema() -> Ended {
     }
 }
 
+/// A trial's bundle, or a run's folder with all of its trials.
 fn judge(bundle: &Path, json: bool) -> Ended {
+    let trials = trials_below(bundle);
+    if trials.is_empty() {
+        return judge_trial(bundle, json);
+    }
+    let mut worst = Ended::Held;
+    for trial in trials {
+        if !json {
+            let name = trial.file_name().unwrap_or_default().to_string_lossy();
+            say(&format!("{}\n", printable(&name)));
+        }
+        worst = worst.max(judge_trial(&trial, json));
+    }
+    worst
+}
+
+/// The trials' folders of a run; none where `bundle` is one itself.
+fn trials_below(bundle: &Path) -> Vec<PathBuf> {
+    let is_trial = |folder: &Path| folder.join("journal.jsonl").exists();
+    if is_trial(bundle) {
+        return Vec::new();
+    }
+    let entries = std::fs::read_dir(bundle).into_iter().flatten().flatten();
+    let mut trials: Vec<PathBuf> = entries
+        .map(|entry| entry.path())
+        .filter(|folder| is_trial(folder))
+        .collect();
+    trials.sort();
+    trials
+}
+
+fn judge_trial(bundle: &Path, json: bool) -> Ended {
     let judgement = match trial::rejudge(bundle) {
         Ok(judgement) => judgement,
         Err(error) => {
@@ -117,17 +156,16 @@ fn judge(bundle: &Path, json: bool) -> Ended {
             return Ended::Failed;
         }
     };
-    if json {
-        let text = serde_json::to_string_pretty(&judgement).unwrap_or_default();
-        say(&(text + "\n"));
+    let said = if json {
+        say(&(serde_json::to_string_pretty(&judgement).unwrap_or_default() + "\n"))
     } else {
-        say(&report::render_judgement(&judgement, &Style::detect()));
-    }
-    match judgement.verdict {
+        say(&report::render_judgement(&judgement, &Style::detect()))
+    };
+    said.max(match judgement.verdict {
         Verdict::Held => Ended::Held,
         Verdict::Unproven | Verdict::Broken => Ended::Objected,
         Verdict::Error => Ended::Failed,
-    }
+    })
 }
 
 fn accept(places: &Places, filters: &[String]) -> Ended {
@@ -161,6 +199,10 @@ fn say(text: &str) -> Ended {
         }
         _ => Ended::Held,
     }
+}
+
+fn note(what: &str) {
+    let _ = writeln!(anstream::stderr(), "note: {}", printable(what));
 }
 
 fn complain(because: &str) {

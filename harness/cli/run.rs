@@ -1,6 +1,7 @@
 //! `cargo drill`: runs the trials side by side and shows what they answered.
 
 use std::collections::VecDeque;
+use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +11,7 @@ use super::args::{Format, RunArgs};
 use super::exit::Ended;
 use super::population::{Candidate, Places, Population, find_fixture, is_wanted};
 use super::suite::{Suite, wanted_cell};
-use super::{complain, interrupt, show_mistakes};
+use super::{complain, interrupt, say, show_mistakes};
 use crate::report::{
     self, Closing, Commit, Progress, RunFacts, RunWriter, Style, TrialResult, TrialVerdict, in_ci,
     json_line, pretty_line, render_closing, render_table, terse_mark,
@@ -58,13 +59,11 @@ pub fn run(args: &RunArgs, places: &Places) -> Ended {
 
 /// As libtest lists tests.
 fn list(wanted: &[Candidate]) -> Ended {
-    let mut out = anstream::stdout().lock();
+    let mut text = String::new();
     for candidate in wanted {
-        if writeln!(out, "{}: test", candidate.trial.name).is_err() {
-            break;
-        }
+        let _ = writeln!(text, "{}: test", candidate.trial.name);
     }
-    Ended::Held
+    say(&text)
 }
 
 fn play(
@@ -103,6 +102,8 @@ fn play(
         .min(wanted.len());
     let queue = Mutex::new(VecDeque::from(wanted));
     let failure = Mutex::new(None);
+    // What could not be written to stdout is lost to whoever reads it, so the run has failed for them.
+    let shown_to_the_end = Mutex::new(Ended::Held);
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
@@ -111,7 +112,10 @@ fn play(
                 {
                     progress.begin(&candidate.trial.name);
                     let (result, recorded) = suite.run(&candidate);
-                    progress.around(|| show.trial(&result));
+                    let said = progress.around(|| show.trial(&result));
+                    let mut shown = lock(&shown_to_the_end);
+                    *shown = said.max(*shown);
+                    drop(shown);
                     if let Err(error) = recorded {
                         lock(&failure).get_or_insert(error);
                     }
@@ -146,13 +150,11 @@ fn play(
             diffs: &notes.diffs,
             ci: show.ci,
         };
-        let mut out = anstream::stdout().lock();
-        let _ = write!(
-            out,
-            "\n{}\n{}",
-            render_table(&results, &show.style),
-            render_closing(&closing, &show.style)
-        );
+        let table = render_table(&results, &show.style);
+        let below = render_closing(&closing, &show.style);
+        let said = say(&format!("\n{table}\n{below}"));
+        let mut shown = lock(&shown_to_the_end);
+        *shown = said.max(*shown);
     }
     if let Some(error) = lock(&failure).take() {
         return Err(error);
@@ -160,7 +162,7 @@ fn play(
     if *interrupted.borrow() {
         return Ok(Ended::Interrupted);
     }
-    let ended = Ended::of(&results, show.ci);
+    let ended = Ended::of(&results, show.ci).max(*lock(&shown_to_the_end));
     if ended == Ended::Failed && !results.trials.iter().any(was_run) {
         complain("nothing was run: every trial that was asked for is ignored");
     }
@@ -175,21 +177,21 @@ struct Show {
 
 impl Show {
     /// One trial, as it ends. A reader that has gone is no reason to stop: the results are in the files.
-    fn trial(&self, result: &TrialResult) {
-        let mut out = anstream::stdout().lock();
-        let _ = match self.format {
+    fn trial(&self, result: &TrialResult) -> Ended {
+        let text = match self.format {
             // What did not run, and why something did not hold, stands below the table.
-            Format::Pretty if result.verdict == TrialVerdict::Ignored => Ok(()),
+            Format::Pretty if result.verdict == TrialVerdict::Ignored => return Ended::Held,
             Format::Pretty => {
                 let line = pretty_line(result, &self.style);
-                writeln!(out, "{}", line.lines().next().unwrap_or_default())
+                format!("{}\n", line.lines().next().unwrap_or_default())
             }
-            Format::Terse => write!(out, "{}", terse_mark(result, &self.style)),
-            Format::Json => json_line(result)
-                .map_err(io::Error::from)
-                .and_then(|line| writeln!(out, "{line}")),
+            Format::Terse => terse_mark(result, &self.style),
+            Format::Json => match json_line(result) {
+                Ok(line) => line + "\n",
+                Err(_) => return Ended::Failed,
+            },
         };
-        let _ = out.flush();
+        say(&text)
     }
 }
 

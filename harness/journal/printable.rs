@@ -18,10 +18,13 @@ pub fn printable(text: &str) -> String {
     safe
 }
 
-/// The beginning of a text, at most `most` bytes, with the number of bytes left out.
+/// The beginning of a text, about `most` bytes, with the number of bytes left out. A text that is hardly longer stays
+/// whole: to say that something is missing takes room too.
 #[must_use]
 pub fn excerpt(text: &str, most: usize) -> String {
-    if text.len() <= most {
+    /// What "… (1234 bytes more)" takes.
+    const NOTE: usize = 24;
+    if text.len() <= most + NOTE {
         return text.to_owned();
     }
     let end = (0..=most)
@@ -51,7 +54,10 @@ mod tests {
 
     #[test]
     fn an_excerpt_never_cuts_a_character() {
-        assert_eq!(excerpt("aé", 2), "a… (2 bytes more)");
-        assert_eq!(excerpt("short", 10), "short");
+        assert_eq!(
+            excerpt(&format!("aé{}", "b".repeat(30)), 2),
+            "a… (32 bytes more)"
+        );
+        assert_eq!(excerpt("hardly longer", 10), "hardly longer");
     }
 }

@@ -240,6 +240,18 @@ fn must_be_one(
     reply: Reply<'_>,
     right: usize,
 ) -> Findings {
+    let lost = counts
+        .own_b
+        .iter()
+        .flat_map(|window| history.ledger.requests_in(*window))
+        .find(|request| request.unmatched);
+    if let Some(request) = lost.filter(|_| reply.shape != AnswerShape::Result) {
+        return unproven(
+            say("session B answered with an error after a request that matches no route of the drill: ")
+                .quote(&format!("{} {}", request.method, request.target), "request"),
+            [request.seen.seq, reply.seen.seq],
+        );
+    }
     let all = counts.standing();
     let evidence = || seqs(&all).into_iter().chain([reply.seen.seq]);
     let mut findings = Findings::default();

@@ -221,6 +221,16 @@ fn session(
     recorded(history, findings);
 }
 
+/// Whether this trial has seen the drill's call succeed, or reach the remote: a tool that does not exist is "refused" by
+/// every server.
+fn is_seen_to_work(history: &History<'_>) -> bool {
+    let answered = [Session::A, Session::B]
+        .into_iter()
+        .filter_map(|session| history.reply(session))
+        .any(|reply| reply.shape == AnswerShape::Result);
+    answered || !history.ledger.effects.is_empty()
+}
+
 /// From the first call of the revoked session (its start does not count) to the first refusal.
 fn at_once<'f>(
     history: &History<'_>,
@@ -244,6 +254,16 @@ fn at_once<'f>(
             [answered.seq],
         );
     };
+    if refused.is_none() && !is_seen_to_work(history) {
+        return findings.unproven(
+            say(
+                "the revoked session's call was answered with an error without asking the remote, and no session of \
+                 this trial shows that the call works at all: ",
+            )
+            .quote(history.reply(Session::Revoked).map_or("", |reply| reply.text), "answer"),
+            [revoked.seq, answered.seq],
+        );
+    }
     let took = refusal.since(issued);
     let evidence = [revoked.seq, issued.seq, refusal.seq, answered.seq];
     let told = say("the revoked session's call was refused ")

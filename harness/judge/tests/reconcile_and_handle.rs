@@ -124,6 +124,23 @@ fn a_call_that_is_lost_breaks() {
 }
 
 #[test]
+fn a_drill_that_lacks_the_route_cannot_tell() {
+    Tale::good(CrashPoint::Idle)
+        .change(|event| {
+            let applied = matches!(event, Event::EffectApplied { .. });
+            if let Event::EffectApplied { request, .. } = event {
+                *event = Event::RequestUnmatched {
+                    request: *request,
+                    paste: String::new(),
+                };
+            }
+            applied
+        })
+        .change(answers_b(AnswerShape::ToolError, "404"))
+        .leaves_open(Question::Reconcile, "matches no route of the drill");
+}
+
+#[test]
 fn an_error_about_an_effect_that_is_there_breaks() {
     for shape in [AnswerShape::ToolError, AnswerShape::Error] {
         point()

@@ -277,6 +277,27 @@ fn the_start_of_the_session_does_not_count() {
 }
 
 #[test]
+fn an_error_of_a_call_that_nobody_saw_work_is_no_refusal() {
+    unasked(Tale::good(CrashPoint::Idle))
+        .without(|e| matches!(e, Event::EffectApplied { .. }))
+        .change(|e| match e {
+            Event::CallAnswered {
+                session: Session::B,
+                shape,
+                ..
+            } => {
+                *shape = AnswerShape::Error;
+                true
+            }
+            _ => false,
+        })
+        .leaves_open(
+            Question::Revocation,
+            "no session of this trial shows that the call works at all",
+        );
+}
+
+#[test]
 fn a_server_may_refuse_by_itself() {
     unasked(point()).holds_saying(
         Question::Revocation,
