@@ -28,8 +28,7 @@ Examples:
   cargo drill deploy::idle --exact     one trial
   cargo drill check                    validate the drill files, run nothing
   cargo drill accept                   approve new and changed snapshots in reports/
-  cargo drill judge reports/runs/RUN/TRIAL
-                                       the answers again, from the journal alone
+  cargo drill judge reports/runs/RUN   the answers again, from the journals alone
 
 Exit status: 0 all held, 1 something broken or unproven or a snapshot differs, 2 could not run\n(or every trial was ignored), 130 interrupted.";
 
@@ -120,7 +119,7 @@ pub enum Verb {
     Schema,
     /// Answer the questions again from a trial's bundle
     Judge {
-        /// reports/runs/RUN/TRIAL
+        /// reports/runs/RUN/TRIAL, or reports/runs/RUN for all of its trials
         bundle: PathBuf,
         /// Print the judgement as JSON
         #[arg(long)]
