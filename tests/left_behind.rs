@@ -120,6 +120,7 @@ fn kill_at_many_moments(cell: &str, moments: u32, user: Option<u32>) {
         return;
     };
     let mut seen = 0;
+    let mut listeners = 0;
     for moment in 0..moments {
         let ground = ground_with_both();
         open_to(&ground, user);
@@ -132,6 +133,8 @@ fn kill_at_many_moments(cell: &str, moments: u32, user: Option<u32>) {
         std::thread::sleep(whole.mul_f64(share).saturating_sub(begun.elapsed()));
         let family = Family::of(run.id());
         seen += family.with("deploy").len();
+        let listening = listening_sockets_of(&run);
+        listeners += listening.len();
         // Every other time as a CI runner does it: the whole process group at once.
         let killed = if moment % 2 == 0 {
             kill(pid_of(&run), Signal::SIGKILL)
@@ -143,10 +146,15 @@ fn kill_at_many_moments(cell: &str, moments: u32, user: Option<u32>) {
         if let Err(left) = wait_until_clear(&ground, &family, GONE_WITHIN) {
             panic!("killed {cell} at {share:.4} of {whole:?}, and this is left:\n{left}");
         }
-        assert_no_remote_listens(&ground, cell);
+        let released = until(GONE_WITHIN, || {
+            let all = all_listening_sockets();
+            (!listening.iter().any(|inode| all.contains(inode))).then_some(())
+        });
+        assert!(released.is_some(), "a remote still listens");
         assert_reports_are_readable(&ground);
     }
     assert!(seen > 0, "no kill hit a server");
+    assert!(listeners > 0, "no kill hit a remote");
 }
 
 /// None where this kind of cell is not to be had.
@@ -187,29 +195,31 @@ fn chance() -> f64 {
     f64::from(now.unwrap().subsec_nanos() % 1000) / 1000.0
 }
 
-/// Without a network namespace the remote listens on the host.
-fn assert_no_remote_listens(ground: &Ground, cell: &str) {
-    if cell != "subreaper" {
-        return;
-    }
-    for journal in journals(ground) {
-        for line in lines_of(&journal) {
-            if let Some(port) = line["remote_port"].as_u64() {
-                let gone = until(GONE_WITHIN, || (!listens(port)).then_some(()));
-                assert!(gone.is_some(), "something still listens on {port}");
-            }
-        }
-    }
+/// The sockets on which the harness listens on the host now, by inode: a port can be another's a moment later.
+fn listening_sockets_of(run: &Child) -> Vec<String> {
+    let Ok(descriptors) = fs::read_dir(format!("/proc/{}/fd", run.id())) else {
+        return Vec::new();
+    };
+    let all = all_listening_sockets();
+    descriptors
+        .filter_map(|entry| fs::read_link(entry.ok()?.path()).ok())
+        .filter_map(|target| {
+            let target = target.to_str()?.strip_prefix("socket:[")?;
+            target.strip_suffix(']').map(ToOwned::to_owned)
+        })
+        .filter(|inode| all.contains(inode))
+        .collect()
 }
 
-/// Whether 127.0.0.1 has a listener on this port; see `proc_net_tcp(5)`.
-fn listens(port: u64) -> bool {
+/// See `proc_net_tcp(5)`: the state 0A is LISTEN, the tenth field is the inode.
+fn all_listening_sockets() -> Vec<String> {
     let table = fs::read_to_string("/proc/net/tcp").unwrap();
-    let address = format!("0100007F:{port:04X}");
-    table.lines().any(|line| {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        fields[1] == address && fields[3] == "0A"
-    })
+    table
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<&str>>())
+        .filter(|fields| fields[3] == "0A")
+        .map(|fields| fields[9].to_owned())
+        .collect()
 }
 
 /// The whole lines of a journal.
