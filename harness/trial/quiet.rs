@@ -11,7 +11,7 @@ use super::stage::Stage;
 use crate::cell::Present;
 use crate::journal::{Event, Pid};
 
-/// Spinning is judged over no shorter window (DESIGN: "of at least 200 ms").
+/// Spinning is judged over no shorter window: in less, one time slice of the scheduler decides.
 const SHORTEST_WINDOW: Duration = Duration::from_millis(200);
 
 /// A connection attempt that was dropped is tried again by the kernel 1 s later, then 2 s after that.
