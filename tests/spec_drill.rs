@@ -233,19 +233,7 @@ fn what_a_drill_leaves_out_has_its_default() {
 
 #[test]
 fn every_question_can_be_left_out_with_a_reason() {
-    for question in [
-        Question::Eof,
-        Question::Helpers,
-        Question::Quiet,
-        Question::Effects,
-        Question::Reconcile,
-        Question::Handle,
-        Question::Ownership,
-        Question::Revocation,
-        Question::Protocol,
-        Question::Secrets,
-        Question::Resources,
-    ] {
+    for question in Question::ALL {
         let drill = load_text(&format!(
             "{MINIMAL}expect: {{ {question}: {{ skip: not here }} }}\n"
         ));

@@ -8,24 +8,9 @@ use super::Skipped;
 use super::history::History;
 use super::words;
 
-/// All questions, in the order in which they are answered.
-pub(super) const QUESTIONS: [Question; 11] = [
-    Question::Eof,
-    Question::Helpers,
-    Question::Quiet,
-    Question::Effects,
-    Question::Reconcile,
-    Question::Handle,
-    Question::Ownership,
-    Question::Revocation,
-    Question::Protocol,
-    Question::Secrets,
-    Question::Resources,
-];
-
 /// The questions that the drill leaves out.
 pub(super) fn skipped(drill: &Drill) -> Vec<Skipped> {
-    QUESTIONS
+    Question::ALL
         .into_iter()
         .filter_map(|question| {
             skip_reason(drill, question).map(|reason| Skipped {

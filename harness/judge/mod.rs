@@ -68,7 +68,7 @@ pub fn judge(drill: &Drill, lines: &[Line]) -> Judgement {
     if let Some(because) = failure_of_ours(&history) {
         return error(because);
     }
-    let mut answers: Vec<Answer> = asked::QUESTIONS
+    let mut answers: Vec<Answer> = Question::ALL
         .into_iter()
         .filter_map(|question| answer(&history, question))
         .collect();

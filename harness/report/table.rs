@@ -9,20 +9,6 @@ use super::results::Results;
 use super::style::{Shape, Style, columns_of, filled, one_line, spell_seconds};
 use crate::spec::Question;
 
-const QUESTIONS: [Question; 11] = [
-    Question::Eof,
-    Question::Helpers,
-    Question::Quiet,
-    Question::Effects,
-    Question::Reconcile,
-    Question::Handle,
-    Question::Ownership,
-    Question::Revocation,
-    Question::Protocol,
-    Question::Secrets,
-    Question::Resources,
-];
-
 /// How much of a question's name stands above its column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Header {
@@ -53,7 +39,7 @@ pub fn render_table(results: &Results, style: &Style) -> String {
     if trials.is_empty() {
         return String::new();
     }
-    let asked: Vec<Question> = QUESTIONS
+    let asked: Vec<Question> = Question::ALL
         .into_iter()
         .filter(|question| {
             trials
@@ -341,7 +327,7 @@ mod tests {
 
     /// A run in which all questions are asked at the point with the longest name.
     fn all_asked() -> Results {
-        let answers = QUESTIONS
+        let answers = Question::ALL
             .into_iter()
             .map(|question| answer(question, Verdict::Held, "It held."))
             .collect();

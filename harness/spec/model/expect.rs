@@ -346,6 +346,23 @@ pub struct Known {
     pub because: String,
 }
 
+impl Question {
+    /// All questions, in the order in which they are answered and shown.
+    pub const ALL: [Self; 11] = [
+        Self::Eof,
+        Self::Helpers,
+        Self::Quiet,
+        Self::Effects,
+        Self::Reconcile,
+        Self::Handle,
+        Self::Ownership,
+        Self::Revocation,
+        Self::Protocol,
+        Self::Secrets,
+        Self::Resources,
+    ];
+}
+
 impl fmt::Display for Question {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
