@@ -137,6 +137,7 @@ fn the_drill_of_the_design_means_what_it_says() {
             }),
         }),
         client: Client {
+            beside: false,
             leak_stdin_to: vec![text("sleep"), text("600")],
         },
         call: Call {

@@ -85,6 +85,7 @@ pub struct Pipe {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Present {
     pub pid: Pid,
+    pub parent: Pid,
     pub comm: String,
     /// The arguments, joined by spaces.
     pub command: String,

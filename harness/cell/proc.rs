@@ -96,6 +96,7 @@ pub(super) fn census(root: Pid) -> io::Result<Vec<Present>> {
             let cmdline = fs::read(folder.join("cmdline")).unwrap_or_default();
             Some(Present {
                 pid,
+                parent: stat.ppid,
                 comm: stat.comm,
                 command: argv(&cmdline).join(" "),
                 started: stat.started,

@@ -16,6 +16,9 @@ pub type Seq = u64;
 /// One of the sessions of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Session {
+    /// Open beside session A, and not crashed.
+    #[serde(rename = "beside")]
+    Beside,
     /// Issues the call and is crashed.
     A,
     /// Starts with run A's credential and run id after they were revoked.
@@ -28,6 +31,7 @@ pub enum Session {
 impl fmt::Display for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Beside => "the session beside",
             Self::A => "session A",
             Self::Revoked => "the revoked session",
             Self::B => "session B",
@@ -55,6 +59,8 @@ pub enum Phase {
     EvidenceAgain,
     Revoke,
     Stop,
+    /// The session beside makes its call.
+    Beside,
     RevokedSession,
     SessionB,
     Close,
@@ -64,6 +70,8 @@ pub enum Phase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Moment {
+    /// When the session beside was open, and session A was not: whoever lives is of the former.
+    Beside,
     /// While a connection of the server to the remote was held pending: the moment of dispatch.
     Dispatch,
     /// At the crash point, before the crash.
@@ -80,6 +88,8 @@ pub enum Moment {
     AfterTerm,
     /// After SIGKILL, or when nothing was left to kill.
     AfterStop,
+    /// When the session beside had ended.
+    AfterBeside,
     /// When the revoked session had ended.
     AfterRevokedSession,
     /// In session B, when the recovery call had been answered.

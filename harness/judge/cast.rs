@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::journal::{Event, Pid, Process, Seq, Session};
+use crate::journal::{Event, Moment, Pid, Process, Seq, Session};
 use crate::spec::AllowedHelper;
 
 use super::history::{Look, Seen};
@@ -20,6 +20,8 @@ struct Name {
 pub(super) struct Cast<'a> {
     clients: BTreeSet<Pid>,
     siblings: BTreeSet<Pid>,
+    /// Whoever lived when the session beside was open and session A was not.
+    bystanders: BTreeSet<Pid>,
     servers: BTreeMap<Session, (Seq, Pid)>,
     names: BTreeMap<Pid, Name>,
     /// Every process of session A that is not ours.
@@ -43,6 +45,9 @@ impl<'a> Cast<'a> {
                     cast.servers.entry(*session).or_insert((seen.seq, *pid));
                     cast.name(*pid, argv, None);
                 }
+                Event::ServerHandedOver { session, pid } => {
+                    cast.servers.insert(*session, (seen.seq, *pid));
+                }
                 Event::ProcessExited { pid, comm, .. } => {
                     cast.name(*pid, &[], comm.as_deref());
                 }
@@ -53,6 +58,10 @@ impl<'a> Cast<'a> {
                     processes,
                     sockets,
                 } => {
+                    if *moment == Moment::Beside {
+                        cast.bystanders
+                            .extend(processes.iter().map(|process| process.pid));
+                    }
                     for process in processes {
                         cast.name(process.pid, &process.argv, Some(&process.comm));
                     }
@@ -89,7 +98,7 @@ impl<'a> Cast<'a> {
         }
     }
 
-    /// The process that became the server's command.
+    /// The process that became the server's command, or the one that it handed the session's pipes to before it ended.
     pub(super) fn server(&self, session: Session) -> Option<Pid> {
         self.servers.get(&session).map(|(_, pid)| *pid)
     }
@@ -100,7 +109,7 @@ impl<'a> Cast<'a> {
     }
 
     pub(super) fn is_ours(&self, pid: Pid) -> bool {
-        self.clients.contains(&pid) || self.siblings.contains(&pid)
+        self.clients.contains(&pid) || self.is_beside(pid)
     }
 
     /// Whether this pid was seen in the tree of session A's server.
@@ -115,13 +124,14 @@ impl<'a> Cast<'a> {
     ) -> impl Iterator<Item = &'l Process> + use<'_, 'l, 'a> {
         let look = *look;
         look.processes.iter().filter(move |process| {
-            !self.is_ours(process.pid) && !self.below_sibling(&look, process)
+            !self.is_ours(process.pid)
+                && !chain(&look, process).any(|above| self.is_beside(above.pid))
         })
     }
 
-    /// What a sibling starts is the client's as well.
-    fn below_sibling(&self, look: &Look<'_>, process: &Process) -> bool {
-        chain(look, process).any(|above| self.siblings.contains(&above.pid))
+    /// Whoever is there beside session A, and what it starts: a careless client's sibling, or the session beside.
+    fn is_beside(&self, pid: Pid) -> bool {
+        self.siblings.contains(&pid) || self.bystanders.contains(&pid)
     }
 
     /// A process with its command, for a reader; its short name alone, for the snapshot.

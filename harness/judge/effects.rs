@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::journal::Moment;
 use crate::spec::{Count, CrashPoint};
 
+use super::beside;
 use super::finding::Findings;
 use super::history::History;
 use super::ledger::{Effect, seqs};
@@ -47,14 +48,17 @@ pub(super) fn judge(history: &History<'_>, expected: &BTreeMap<CrashPoint, Count
             seqs(&effects).into_iter().chain(watched(history)),
         );
     }
+    beside::own_effect(history, &mut findings);
     findings
 }
 
 /// What is right where the drill does not say.
 fn by_default(history: &History<'_>) -> Count {
     match history.crash.at {
-        // Nothing told the server to give up: its client only hangs.
-        CrashPoint::BeforeDispatch if !history.ends_session() => Count::AtMost(1),
+        // Nothing told the server to give up: its client only hangs, or somebody else holds its stdin open.
+        CrashPoint::BeforeDispatch if !history.ends_session() || history.eof_is_withheld() => {
+            Count::AtMost(1)
+        }
         CrashPoint::Startup
         | CrashPoint::Idle
         | CrashPoint::TornCall

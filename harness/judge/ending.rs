@@ -23,7 +23,11 @@ impl<'a> History<'a> {
                         signal: Signal::Kill | Signal::Term | Signal::Int | Signal::Hup,
                         ..
                     } | Event::PhaseStarted {
-                        phase: Phase::Stop | Phase::RevokedSession | Phase::SessionB | Phase::Close
+                        phase: Phase::Stop
+                            | Phase::Beside
+                            | Phase::RevokedSession
+                            | Phase::SessionB
+                            | Phase::Close
                     }
                 )
             })
@@ -62,6 +66,25 @@ impl<'a> History<'a> {
             )
         })
         .filter(|seen| seen.place < stop)
+    }
+
+    /// EOF never arrived, because somebody whom the client started holds the write end: the server cannot know that its
+    /// session is over.
+    pub(super) fn eof_is_withheld(&self) -> bool {
+        let held = self.last(|e| {
+            matches!(
+                e,
+                Event::StdinHeld {
+                    session: Session::A,
+                    ..
+                }
+            )
+        });
+        self.eof().is_none()
+            && held.is_some_and(|held| {
+                matches!(held.event, Event::StdinHeld { by_server, by_client, .. }
+                    if by_server.is_empty() && !by_client.is_empty())
+            })
     }
 
     /// The moment from which on the server has no session: EOF is in the pipe, or the crash has ended the server.

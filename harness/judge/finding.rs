@@ -161,6 +161,7 @@ fn phase_name(phase: Phase) -> &'static str {
         Phase::EvidenceAgain => "evidence-again",
         Phase::Revoke => "revoke",
         Phase::Stop => "stop",
+        Phase::Beside => "beside",
         Phase::RevokedSession => "revoked-session",
         Phase::SessionB => "session-b",
         Phase::Close => "close",

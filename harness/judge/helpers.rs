@@ -32,6 +32,13 @@ pub(super) fn judge(history: &History<'_>, expected: &Helpers) -> Findings {
         );
         return findings;
     }
+    if history.eof_is_withheld() && server_lives(history, &look) {
+        findings.unproven(
+            say("EOF never reached the server, so what it has started is still in use"),
+            [look.seen.seq],
+        );
+        return findings;
+    }
     let many = counted(
         left.len(),
         "process that the server started was",
@@ -46,6 +53,13 @@ pub(super) fn judge(history: &History<'_>, expected: &Helpers) -> Findings {
         [look.seen.seq],
     );
     findings
+}
+
+fn server_lives(history: &History<'_>, look: &Look<'_>) -> bool {
+    let server = history.cast.server(Session::A);
+    look.processes
+        .iter()
+        .any(|process| Some(process.pid) == server && !process.is_zombie())
 }
 
 /// What the server started and is still alive, without the server itself.

@@ -223,7 +223,7 @@ impl<'a> History<'a> {
             matches!(
                 e,
                 Event::PhaseStarted {
-                    phase: Phase::RevokedSession | Phase::SessionB | Phase::Close
+                    phase: Phase::Beside | Phase::RevokedSession | Phase::SessionB | Phase::Close
                 } | Event::TrialEnded
                     | Event::Minted {
                         session: Session::Revoked | Session::B,
@@ -238,18 +238,22 @@ impl<'a> History<'a> {
     pub(super) fn window_of(&self, session: Session) -> Option<Window> {
         let (own, ends): (Phase, &[Phase]) = match session {
             Session::A => return Some(self.window_a()),
+            Session::Beside => (
+                Phase::Beside,
+                &[Phase::RevokedSession, Phase::SessionB, Phase::Close],
+            ),
             Session::Revoked => (Phase::RevokedSession, &[Phase::SessionB, Phase::Close]),
             Session::B => (Phase::SessionB, &[Phase::Close]),
         };
         let from = self.first(|e| match e {
             Event::PhaseStarted { phase } => *phase == own,
-            Event::Minted { session: of, .. } => *of == session,
+            Event::Minted { session: of, .. } => *of == session && session != Session::Beside,
             _ => false,
         })?;
         let to = self
             .first(|e| match e {
                 Event::PhaseStarted { phase } => ends.contains(phase),
-                Event::Minted { session: of, .. } => *of > session,
+                Event::Minted { session: of, .. } => *of > session.max(Session::A),
                 Event::TrialEnded => true,
                 _ => false,
             })

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::journal::{Credential, Event, Seq};
+use crate::journal::{Credential, Event, Seq, Session};
 
 use super::history::{Seen, Window};
 
@@ -31,6 +31,11 @@ pub(super) struct Request<'a> {
 }
 
 impl Request<'_> {
+    fn is_beside(&self) -> bool {
+        let beside = Session::Beside;
+        matches!(self.credential, Credential::Run { run, .. } if *run == beside)
+    }
+
     /// By its method it changes nothing (RFC 9110, 9.2.1).
     pub(super) fn is_safe(&self) -> bool {
         matches!(self.method, "GET" | "HEAD" | "OPTIONS" | "TRACE")
@@ -192,11 +197,12 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    /// The requests that arrived in this window, without the harness's own.
+    /// The requests that arrived in this window, without the harness's own and those of the session beside.
     pub(super) fn requests_in(&self, window: Window) -> impl Iterator<Item = &Request<'a>> {
         self.requests
             .iter()
             .filter(move |r| window.contains(r.seen.place) && !self.probes.contains(&r.number))
+            .filter(|r| !r.is_beside())
     }
 
     /// The effects that were applied in this window.

@@ -13,6 +13,7 @@
 
 mod answer;
 mod asked;
+mod beside;
 mod cast;
 mod effects;
 mod ending;

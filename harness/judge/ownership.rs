@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use crate::journal::{Event, Moment, Pid, Row, Session};
 use crate::spec::{CrashPoint, Ownership, Signal};
 
+use super::beside;
 use super::finding::{Findings, unproven};
 use super::history::{History, Identity, Record, Seen};
 use super::ledger::{Effect, Request};
@@ -22,6 +23,7 @@ pub(super) fn judge(history: &History<'_>, log: &Ownership) -> Findings {
     let mut findings = Findings::default();
     let writer = intent(history, log, owner, &mut findings);
     outcome(history, log, owner, writer, &mut findings);
+    beside::own_record(history, log, &mut findings);
     findings
 }
 

@@ -15,7 +15,7 @@ use super::landed;
 use super::sentence::{counted, say};
 use super::words;
 
-const SESSIONS: [Session; 3] = [Session::A, Session::Revoked, Session::B];
+const SESSIONS: [Session; 4] = [Session::Beside, Session::A, Session::Revoked, Session::B];
 
 pub(super) fn judge(history: &History<'_>) -> Findings {
     let mut findings = Findings::default();

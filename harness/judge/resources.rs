@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use crate::journal::{Moment, Process, Seq, Session, SessionFault, Socket};
 
+use super::beside;
 use super::finding::Findings;
 use super::history::{History, Look};
 use super::sentence::{counted, say};
@@ -30,7 +31,9 @@ pub(super) fn judge(history: &History<'_>) -> Findings {
     if history.drill.recover.is_some() {
         evidence.extend(next_session(history, &mut findings));
     }
-    if findings.is_clean() {
+    let clean = findings.is_clean();
+    beside::undisturbed(history, &mut findings);
+    if clean {
         let next = match history.handshaken(Session::B) {
             Some(_) => ", and session B started as session A did",
             None => "",

@@ -217,12 +217,13 @@ fn token_in<'a>(header: &str, value: &'a str) -> &'a str {
 fn owner(run: Session) -> Session {
     match run {
         Session::A | Session::Revoked => Session::A,
-        Session::B => Session::B,
+        other => other,
     }
 }
 
 fn letter(session: Session) -> &'static str {
     match session {
+        Session::Beside => "beside",
         Session::A | Session::Revoked => "a",
         Session::B => "b",
     }

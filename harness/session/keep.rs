@@ -145,6 +145,7 @@ impl Keep {
 /// How a session's files are named.
 pub(crate) fn file_stem(session: Session) -> &'static str {
     match session {
+        Session::Beside => "beside",
         Session::A => "a",
         Session::Revoked => "revoked",
         Session::B => "b",

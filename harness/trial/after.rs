@@ -100,12 +100,13 @@ async fn wait_until_empty(
     Ok(())
 }
 
-/// Ends whoever is left of a session, the client's side too: the next one starts in an empty cell.
-async fn sweep(stage: &Stage) -> Result<(), TrialError> {
+/// Ends whoever is left of a session, the client's side too: the next one finds nobody but the session beside.
+pub(super) async fn sweep(stage: &Stage) -> Result<(), TrialError> {
     let deadline = Instant::now() + KILL_WITHIN;
     let mut watch = stage.watch_from_here();
     loop {
-        let present = stage.cell.line().census()?;
+        let mut present = stage.cell.line().census()?;
+        stage.leave_out_bystanders(&mut present);
         if present.is_empty() {
             // What this session had sent is this session's, also where the remote gets to it late.
             if let Some(remote) = &stage.remote {
@@ -200,7 +201,7 @@ pub(super) async fn recover(stage: &mut Stage, aftermath: &Aftermath) -> Result<
 }
 
 /// As a client does that is done: closes stdin and lets the server end.
-async fn end_politely(
+pub(super) async fn end_politely(
     stage: &Stage,
     mut live: LiveSession,
     aftermath: &Aftermath,
@@ -216,6 +217,7 @@ async fn end_politely(
     } else {
         within.min(IMPATIENT)
     };
+    stage.is_dead(&mut live)?;
     let server = live.server();
     // A client that has already gone cannot be asked; the sweep that follows ends what is left.
     if live.close(Stream::Stdin).await.is_ok() {

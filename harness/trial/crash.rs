@@ -287,9 +287,10 @@ impl Observer<'_> {
     }
 }
 
-/// Everybody in the cell who is not of the client's side.
+/// Everybody in the cell who is not of the client's side, nor of the session beside.
 pub(super) fn survivors(stage: &Stage, clients: &HashSet<Pid>) -> Result<Vec<Present>, TrialError> {
     let mut present = stage.cell.line().census()?;
+    stage.leave_out_bystanders(&mut present);
     present.retain(|present| !clients.contains(&present.pid));
     Ok(present)
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   prepare → session A → arm → evidence → CRASH → observe → release → quiet → evidence again
-//!           → revoke → stop → the revoked session → session B → close
+//!           → revoke → stop → the session beside → the revoked session → session B → close
 //! ```
 //!
 //! It does things and waits for events; it knows no verdict. Whatever goes wrong on our side ends in `trial-failed`, and
@@ -10,6 +10,7 @@
 
 mod after;
 mod before;
+mod beside;
 mod crash;
 mod quiet;
 mod record;
@@ -197,10 +198,12 @@ async fn phases(
     enter(journal, Phase::Prepare);
     let drill = Arc::clone(&trial.drill);
     let mut stage = Stage::prepare(drill, surroundings.clone(), bundle, journal.clone()).await?;
+    let beside = beside::open(&mut stage).await?;
     let point = before::reach(&mut stage, &trial.crash, surroundings).await?;
     if let Some(mut live) = point {
         let aftermath = crash::crash_and_observe(&mut stage, &trial.crash, &mut live).await?;
         after::revoke_and_stop(&stage, &live, &aftermath).await?;
+        beside::call(&mut stage, beside, &aftermath).await?;
         after::try_revoked_session(&mut stage, &aftermath).await?;
         after::recover(&mut stage, &aftermath).await?;
     }

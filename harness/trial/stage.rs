@@ -1,6 +1,6 @@
 //! The stage of a trial: work folder, cell, remote, authority and journal, and how a session is opened on it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -14,9 +14,10 @@ use uuid::Uuid;
 
 use super::record::{self, Record};
 use super::{Surroundings, TrialError};
-use crate::cell::{Cell, Look, Plan};
+use crate::cell::{Cell, Look, Plan, Present};
 use crate::journal::{
-    AnswerShape, CallRole, Event, Journal, Moment, Pid, Place, Session, SessionFault, Watch,
+    AnswerShape, CallRole, Event, Journal, Moment, Pid, PipeEnd, Place, Session, SessionFault,
+    Watch,
 };
 use crate::remote::{Authority, Inlet, Issued, Remote};
 use crate::session::{Issue, LiveSession, Opening, fits_a_socket};
@@ -48,6 +49,8 @@ pub(super) struct Stage {
     pub authority: Authority,
     pub record: Option<Record>,
     pub bundle: PathBuf,
+    /// The processes of the session beside, as long as it is open.
+    pub bystanders: HashSet<Pid>,
     templates: Templates,
     identities: HashMap<Session, Identity>,
     surroundings: Surroundings,
@@ -107,6 +110,7 @@ impl Stage {
             authority,
             record: None,
             bundle: bundle.to_owned(),
+            bystanders: HashSet::new(),
             templates: Templates::default(),
             identities: HashMap::new(),
             surroundings,
@@ -134,6 +138,11 @@ impl Stage {
         let folder = self.scratch.join("rehearsal");
         fs::create_dir(&folder)?;
         Ok(folder)
+    }
+
+    /// Gives the session beside all of its own, also the call.
+    pub fn mint_beside(&mut self) {
+        self.mint(Session::Beside, name("run"), name("call"), name("approval"));
     }
 
     /// Gives session B a run, an approval and a credential of its own; the call stays the same.
@@ -210,7 +219,7 @@ impl Stage {
                 .await?;
             self.answered(session, CallRole::Before, &call_id).await;
         }
-        if self.is_dead(&live) {
+        if self.is_dead(&mut live)? {
             live.failed(
                 SessionFault::Lost,
                 "the server ended before the call was issued",
@@ -385,9 +394,38 @@ impl Stage {
         watch
     }
 
-    /// Whether the server has ended, as far as anybody has told.
-    pub fn is_dead(&self, live: &LiveSession) -> bool {
-        self.exit_of(live.server())
+    /// Leaves the processes of the session beside out, and what they have started.
+    pub fn leave_out_bystanders(&self, present: &mut Vec<Present>) {
+        let mut bystanders = self.bystanders.clone();
+        // A child can have a lower pid than its parent, so once through is not enough.
+        while !bystanders.is_empty() {
+            let known = bystanders.len();
+            let children = present.iter().filter(|p| bystanders.contains(&p.parent));
+            let children: Vec<Pid> = children.map(|child| child.pid).collect();
+            bystanders.extend(children);
+            if bystanders.len() == known {
+                break;
+            }
+        }
+        present.retain(|present| !bystanders.contains(&present.pid));
+    }
+
+    /// Whether the server has ended, as far as anybody has told. A launcher that has started the server and gone leaves one
+    /// that lives: whoever holds both of the session's pipes.
+    pub fn is_dead(&self, live: &mut LiveSession) -> Result<bool, TrialError> {
+        if !self.exit_of(live.server()) {
+            return Ok(false);
+        }
+        let holders = |end| self.cell.line().holders(live.pipes(), end);
+        let writers = holders(PipeEnd::StdoutWrite)?;
+        let heir = holders(PipeEnd::StdinRead)?
+            .into_iter()
+            .filter(|pid| writers.contains(pid))
+            .min();
+        if let Some(heir) = heir {
+            live.hand_over(heir);
+        }
+        Ok(heir.is_none())
     }
 
     pub fn exit_of(&self, pid: Pid) -> bool {

@@ -85,4 +85,8 @@ pub struct Client {
     /// A careless client: this sibling of the server inherits the write end of its stdin and outlives the client.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub leak_stdin_to: Vec<String>,
+    /// A second session of the same command, with a run and a credential of its own, is open while session A lives and is
+    /// crashed. It must not notice: afterwards it makes the same call under a call id of its own. Both share the work folder.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub beside: bool,
 }

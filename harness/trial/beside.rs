@@ -1,0 +1,61 @@
+//! The session beside: another one of the same command, opened before session A. It must not notice that session A is
+//! crashed.
+
+use std::sync::Arc;
+
+use super::after::{end_politely, sweep};
+use super::crash::Aftermath;
+use super::stage::Stage;
+use super::{TrialError, enter};
+use crate::journal::{CallRole, Moment, Phase, Session, SessionFault};
+use crate::session::LiveSession;
+
+/// Opens it where the drill wants one. Whoever lives when it is open belongs to it.
+pub(super) async fn open(stage: &mut Stage) -> Result<Option<LiveSession>, TrialError> {
+    if !stage.drill.client.beside {
+        return Ok(None);
+    }
+    let drill = Arc::clone(&stage.drill);
+    stage.mint_beside();
+    let live = stage.open(Session::Beside, &drill.call.before).await?;
+    if let Some(live) = &live {
+        stage
+            .look(Moment::Beside, None, Session::Beside, live)
+            .await?;
+        let present = stage.cell.line().census()?;
+        stage.bystanders = present.iter().map(|present| present.pid).collect();
+    }
+    Ok(live)
+}
+
+/// Session A is gone with all that it left: now the session beside makes its call, as if nothing had happened, and ends.
+pub(super) async fn call(
+    stage: &mut Stage,
+    live: Option<LiveSession>,
+    aftermath: &Aftermath,
+) -> Result<(), TrialError> {
+    let Some(mut live) = live else {
+        return Ok(());
+    };
+    let drill = Arc::clone(&stage.drill);
+    enter(&stage.journal, Phase::Beside);
+    if stage.is_dead(&mut live)? {
+        live.failed(
+            SessionFault::Lost,
+            "its server ended while session A was there",
+        );
+        live.leave().await?;
+    } else {
+        let call_id = stage.identity(Session::Beside).call.clone();
+        let (session, role) = (Session::Beside, CallRole::Main);
+        stage
+            .issue(&mut live, session, role, &drill.call, call_id.clone())
+            .await?;
+        stage.answered(session, role, &call_id).await;
+        end_politely(stage, live, aftermath).await?;
+    }
+    stage.bystanders.clear();
+    sweep(stage).await?;
+    stage.read_record(Moment::AfterBeside);
+    Ok(())
+}
