@@ -23,6 +23,8 @@ pub fn answer(question: Question, verdict: Verdict, because: &str) -> Answer {
         stable: because.to_owned(),
         evidence: vec![12, 15],
         known: false,
+        repeat: None,
+        unstable: None,
     }
 }
 
