@@ -540,6 +540,26 @@ fn the_test_binary_reads_the_drills_around_it_and_prints_nothing_of_its_own() {
 }
 
 #[test]
+fn the_test_binary_repeats_a_trial_within_its_one_test() {
+    let ground = idle_ground();
+    let mut command = test_binary();
+    command.args([IDLE, "--exact", "--nocapture", "--repeat", "2"]);
+    command.current_dir(ground.path()).env_remove("CI");
+    command
+        .env_remove("CARGO_MANIFEST_DIR")
+        .env_remove("NEXTEST_RUN_ID");
+    command.env("TMPDIR", ground.path().join("tmp"));
+    let said = say(&mut command);
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{said}");
+    assert_eq!(said.out.matches("test deploy::idle ... ok").count(), 1);
+    for bundle in ["deploy__idle", "deploy__idle~2"] {
+        assert!(ground.run().join(bundle).join("journal.jsonl").exists());
+    }
+    let said = say(test_binary().args(["--repeat", "0"]));
+    assert_could_not_run(&said, "expected a number from 1 to 10000");
+}
+
+#[test]
 fn a_trial_that_did_not_hold_fails_as_a_test_with_its_sentence() {
     let ground = Ground::new();
     let fault = [(

@@ -8,8 +8,9 @@ use std::time::Duration;
 use cargo_drill::spec::{
     self, Asked, Authority, Call, Client, Correlation, Count, Crash, CrashPoint, Drill, Eof,
     Exchange, Expect, Helpers, Kill, Known, Lookup, Network, Outcomes, Ownership, Plain, Protocol,
-    Question, Quiet, Reconcile, ReconcileEffects, RecordPointers, Recover, Recovery, Remote, Reply,
-    ReplyTiming, Requirement, Revocation, Route, Server, Signal, Span, Status, StdinKind, Stream,
+    Question, Quiet, Reconcile, ReconcileEffects, RecordPointers, Recover, Recovery, Remote,
+    Repeats, Reply, ReplyTiming, Requirement, Revocation, Route, Server, Signal, Span, Status,
+    StdinKind, Stream,
 };
 use serde_json::{Value, json};
 
@@ -154,6 +155,7 @@ fn the_drill_of_the_design_means_what_it_says() {
                 ..crash(CrashPoint::Idle)
             },
         ],
+        repeat: None,
         recover: Some(Recover {
             how: Recovery::Retry(true),
             before: None,
@@ -229,6 +231,7 @@ fn what_a_drill_leaves_out_has_its_default() {
     assert_eq!(drill.expect.quiet.ask().unwrap().window.0.as_millis(), 500);
     assert_eq!(drill.expect.revocation.ask().unwrap().within.0.as_secs(), 1);
     assert_eq!(drill.crash, [crash(CrashPoint::Idle)]);
+    assert_eq!(drill.repeat.unwrap_or_default(), Repeats::ONCE);
     assert!(drill.remote.is_none() && drill.recover.is_none());
 }
 
@@ -288,6 +291,7 @@ fn a_drill_survives_the_bundle_in_every_form() {
         "expect: { effects: { sent: 1, idle: { at_most: 2 } } }",
         "recover: { retry: true }\nexpect: { reconcile: { effects: { idle: 2 } } }",
         "client: { leak_stdin_to: [sleep] }",
+        "repeat: 20",
     ];
     let crashes = "crash: [sent, { at: sent, name: again, kill: both, signal: HUP, reply: given, connection: 2 }, \
                    { at: idle, close: [stdout, stdin] }]";
@@ -319,6 +323,9 @@ fn what_the_schema_forbids_the_types_refuse_as_well() {
         json!({ "wihtin": "1s" }),
     ] {
         assert!(serde_json::from_value::<Asked<Eof>>(eof).is_err());
+    }
+    for repeats in [json!(0), json!(10_001), json!(-1), json!("3")] {
+        assert!(serde_json::from_value::<Repeats>(repeats).is_err());
     }
     for span in ["1", "s", "1h", "-1s", "1.5s", "99999999999999999999s"] {
         assert!(serde_json::from_value::<Span>(json!(span)).is_err());

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::spec::Repeats;
+
 const EXAMPLES: &str = "\
 A drill is a YAML file in drills/. It starts your server under a real MCP client, makes one call against a mocked API,
 kills the client at a crash point, and asks what became of the call:
@@ -26,6 +28,7 @@ Examples:
   cargo drill                          run every drill below drills/
   cargo drill deploy                   those whose name contains `deploy`
   cargo drill deploy::idle --exact     one trial
+  cargo drill deploy --repeat 20       each of them 20 times: does any answer differ?
   cargo drill check                    validate the drill files, run nothing
   cargo drill accept                   approve new and changed snapshots in reports/
   cargo drill judge reports/runs/RUN   the answers again, from the journals alone
@@ -78,6 +81,9 @@ pub struct RunArgs {
     /// How many trials run at a time [default: twice the processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub test_threads: Option<u16>,
+    /// Carry out each trial N times, whatever `repeat` in its drill says; a verdict that differs is unstable, and fails
+    #[arg(long, value_name = "N")]
+    pub repeat: Option<Repeats>,
     /// How results are shown
     #[arg(long, value_enum, default_value_t = Format::Pretty)]
     pub format: Format,

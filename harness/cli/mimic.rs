@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use clap::Parser;
 use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
 
 use super::args::Folders;
@@ -17,6 +18,7 @@ use crate::report::{
     RunFacts, RunWriter, SnapshotState, Style, TrialResult, TrialVerdict, in_ci, pretty_line,
 };
 use crate::roles;
+use crate::spec::Repeats;
 
 /// Runs the drills of the package as tests: the one line in the `main` of a `tests/drills.rs` with `harness = false`.
 ///
@@ -40,8 +42,22 @@ pub fn test_main() -> ExitCode {
     }
 }
 
+/// libtest's arguments, and the one that libtest does not have.
+#[derive(Parser)]
+#[command(disable_version_flag = true)]
+struct TestArguments {
+    #[command(flatten)]
+    libtest: Arguments,
+    /// Carry out each trial N times, whatever `repeat` in its drill says; a verdict that differs is unstable, and fails
+    #[arg(long, value_name = "N")]
+    repeat: Option<Repeats>,
+}
+
 fn tests() -> Result<Conclusion, String> {
-    let arguments = Arguments::from_args();
+    let TestArguments {
+        libtest: arguments,
+        repeat,
+    } = TestArguments::parse();
     let places = Places::find(&Folders {
         drills: None,
         reports: None,
@@ -70,12 +86,8 @@ fn tests() -> Result<Conclusion, String> {
     let nextest = std::env::var("NEXTEST_RUN_ID").ok();
     let writer = RunWriter::begin(&places.reports, nextest.as_deref())
         .map_err(|error| format!("failed to write to {}: {error}", places.reports.display()))?;
-    let suite = Arc::new(Suite::new(
-        writer,
-        places.reports.clone(),
-        cell,
-        interrupted,
-    ));
+    let reports = places.reports.clone();
+    let suite = Arc::new(Suite::new(writer, reports, cell, interrupted, repeat));
     let trials = population
         .candidates
         .into_iter()
@@ -98,7 +110,7 @@ fn test(suite: &Arc<Suite>, candidate: Candidate) -> Trial {
     let name = candidate.trial.name.clone();
     let ignored = candidate.ignored.is_some();
     Trial::test(name, move || {
-        let (result, recorded) = suite.run(&candidate);
+        let (result, recorded) = suite.run(&candidate, |_, _| {});
         recorded?;
         verdict(&result, suite.writer.folder())
     })
@@ -107,6 +119,11 @@ fn test(suite: &Arc<Suite>, candidate: Candidate) -> Trial {
 
 fn verdict(result: &TrialResult, folder: &Path) -> Result<(), Failed> {
     let snapshot = match result.snapshot {
+        // There is nothing to approve, and the line says why.
+        Some(_) if result.is_unstable() => None,
+        Some(SnapshotState::Differs) if result.repeats.is_some() => Some(
+            "the snapshot differs; where all repeats agree, approve it with `cargo drill accept`",
+        ),
         Some(SnapshotState::Differs) => {
             Some("the snapshot differs; approve it with `cargo drill accept`")
         }
@@ -120,13 +137,21 @@ fn verdict(result: &TrialResult, folder: &Path) -> Result<(), Failed> {
         return Ok(());
     }
     let line = pretty_line(result, &Style::plain(100));
-    let bundle = result
-        .bundle
-        .as_deref()
-        .map(|bundle| folder.join(bundle).display().to_string());
-    let lines = [Some(line), snapshot.map(ToOwned::to_owned), bundle];
+    let objections = result.objections();
+    let mut bundles: Vec<String> = objections.filter_map(|a| result.bundle_of(a)).collect();
+    bundles.sort();
+    bundles.dedup();
+    if bundles.is_empty() {
+        bundles.extend(result.bundle.clone());
+    }
+    let bundles = bundles
+        .iter()
+        .map(|bundle| folder.join(bundle).display().to_string())
+        .map(Some);
+    let lines = [Some(line), snapshot.map(ToOwned::to_owned)];
     Err(lines
         .into_iter()
+        .chain(bundles)
         .flatten()
         .collect::<Vec<_>>()
         .join("\n")

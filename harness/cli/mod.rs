@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use crate::journal::printable;
-use crate::judge::Verdict;
+use crate::judge::{Repeat, Verdict, together};
 use crate::report::{self, Style};
 use crate::spec::{self, Mistakes};
 use crate::{roles, trial};
@@ -116,24 +116,52 @@ fn schema() -> Ended {
     }
 }
 
-/// A trial's bundle, or a run's folder with all of its trials.
+/// A trial's bundle, or a run's folder with all of its trials and their repeats.
 fn judge(bundle: &Path, json: bool) -> Ended {
-    let trials = trials_below(bundle);
-    if trials.is_empty() {
-        return judge_trial(bundle, json);
+    let folders = trials_below(bundle);
+    if folders.is_empty() {
+        return judge_trial(bundle, json).1;
     }
     let mut worst = Ended::Held;
-    for trial in trials {
-        if !json {
-            let name = trial.file_name().unwrap_or_default().to_string_lossy();
-            say(&format!("{}\n", printable(&name)));
+    for repeats in folders.chunk_by(|a, b| trial_of(a) == trial_of(b)) {
+        let mut judged = Vec::new();
+        for repeat in repeats {
+            if !json {
+                say(&format!("{}\n", printable(&name_of(repeat))));
+            }
+            let (repeat, ended) = judge_trial(repeat, json);
+            judged.extend(repeat);
+            worst = worst.max(ended);
         }
-        worst = worst.max(judge_trial(&trial, json));
+        // What each of them excuses as known is not excused where they differ.
+        let together = together(&judged);
+        if together.judgement.verdict != Verdict::Held && worst == Ended::Held {
+            worst = Ended::Objected;
+        }
+        if !json {
+            let trial = repeats.first().map(|first| trial_of(first));
+            let trial = trial.unwrap_or_default();
+            say(&report::render_unstable(
+                &trial,
+                &together,
+                &Style::detect(),
+            ));
+        }
     }
     worst
 }
 
-/// The trials' folders of a run; none where `bundle` is one itself.
+fn name_of(folder: &Path) -> String {
+    let name = folder.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+/// What the folders of a trial's repeats have in common.
+fn trial_of(folder: &Path) -> String {
+    report::trial_and_numbers(&name_of(folder)).0.to_owned()
+}
+
+/// The trials' folders of a run, the repeats of each in order; none where `bundle` is one itself.
 fn trials_below(bundle: &Path) -> Vec<PathBuf> {
     let is_trial = |folder: &Path| folder.join("journal.jsonl").exists();
     if is_trial(bundle) {
@@ -144,28 +172,34 @@ fn trials_below(bundle: &Path) -> Vec<PathBuf> {
         .map(|entry| entry.path())
         .filter(|folder| is_trial(folder))
         .collect();
-    trials.sort();
+    trials.sort_by_cached_key(|folder| {
+        let name = name_of(folder);
+        let (trial, numbers) = report::trial_and_numbers(&name);
+        (trial.to_owned(), numbers)
+    });
     trials
 }
 
-fn judge_trial(bundle: &Path, json: bool) -> Ended {
-    let judgement = match trial::rejudge(bundle) {
-        Ok(judgement) => judgement,
+fn judge_trial(bundle: &Path, json: bool) -> (Option<Repeat>, Ended) {
+    let repeat = match trial::rejudge(bundle) {
+        Ok(repeat) => repeat,
         Err(error) => {
             complain(&format!("failed to judge {}: {error}", bundle.display()));
-            return Ended::Failed;
+            return (None, Ended::Failed);
         }
     };
+    let judgement = &repeat.judgement;
     let said = if json {
-        say(&(serde_json::to_string_pretty(&judgement).unwrap_or_default() + "\n"))
+        say(&(serde_json::to_string_pretty(judgement).unwrap_or_default() + "\n"))
     } else {
-        say(&report::render_judgement(&judgement, &Style::detect()))
+        say(&report::render_judgement(judgement, &Style::detect()))
     };
-    said.max(match judgement.verdict {
+    let ended = said.max(match judgement.verdict {
         Verdict::Held => Ended::Held,
         Verdict::Unproven | Verdict::Broken => Ended::Objected,
         Verdict::Error => Ended::Failed,
-    })
+    });
+    (Some(repeat), ended)
 }
 
 fn accept(places: &Places, filters: &[String]) -> Ended {

@@ -13,8 +13,8 @@ use super::population::{Candidate, Places, Population, find_fixture, is_wanted};
 use super::suite::{Suite, wanted_cell};
 use super::{complain, interrupt, say, show_mistakes};
 use crate::report::{
-    self, Closing, Commit, Progress, RunFacts, RunWriter, Style, TrialResult, TrialVerdict, in_ci,
-    json_line, pretty_line, render_closing, render_table, terse_mark,
+    self, Closing, Commit, Progress, Results, RunFacts, RunWriter, Style, TrialResult,
+    TrialVerdict, in_ci, json_line, pretty_line, render_closing, render_table, terse_mark,
 };
 
 /// Runs what is asked for.
@@ -82,7 +82,13 @@ fn play(
     let begun = Instant::now();
     let interrupted = interrupt::listen()?;
     let writer = RunWriter::begin(&places.reports, None)?;
-    let suite = Suite::new(writer, places.reports.clone(), cell, interrupted.clone());
+    let suite = Suite::new(
+        writer,
+        places.reports.clone(),
+        cell,
+        interrupted.clone(),
+        args.repeat,
+    );
     let format = if args.quiet {
         Format::Terse
     } else {
@@ -110,8 +116,10 @@ fn play(
                 while !*interrupted.borrow()
                     && let Some(candidate) = take(&queue)
                 {
-                    progress.begin(&candidate.trial.name);
-                    let (result, recorded) = suite.run(&candidate);
+                    let name = &candidate.trial.name;
+                    progress.begin(name);
+                    let (result, recorded) =
+                        suite.run(&candidate, |repeat, of| progress.repeat(name, repeat, of));
                     let said = progress.around(|| show.trial(&result));
                     let mut shown = lock(&shown_to_the_end);
                     *shown = said.max(*shown);
@@ -119,7 +127,7 @@ fn play(
                     if let Err(error) = recorded {
                         lock(&failure).get_or_insert(error);
                     }
-                    progress.end(&candidate.trial.name);
+                    progress.end(name);
                 }
             });
         }
@@ -131,7 +139,7 @@ fn play(
     let facts = RunFacts {
         commit: Commit::at(root),
         cell: notes.cell.map(|cell| format!("{cell:?}").to_lowercase()),
-        population: not_run(population, &queue),
+        population: as_run(population, &queue, &suite.writer.so_far()),
     };
     let results = match suite.writer.close(facts, show.ci) {
         Ok(results) => results,
@@ -218,6 +226,7 @@ fn census(wanted: &[Candidate], left: &[Candidate]) -> Vec<report::Population> {
         drill: candidate.name.drill.clone(),
         trial: Some(candidate.trial.name.clone()),
         not_run,
+        repeats: Vec::new(),
     };
     wanted
         .iter()
@@ -229,13 +238,21 @@ fn census(wanted: &[Candidate], left: &[Candidate]) -> Vec<report::Population> {
         .collect()
 }
 
-/// Those that an interruption left in the queue were not run either.
-fn not_run(
+/// Those that an interruption left in the queue were not run either. Of the others, the repeats.
+fn as_run(
     mut population: Vec<report::Population>,
     queue: &Mutex<VecDeque<Candidate>>,
+    results: &Results,
 ) -> Vec<report::Population> {
     let queue = lock(queue);
     for entry in &mut population {
+        let result = results
+            .trials
+            .iter()
+            .find(|result| Some(&result.name) == entry.trial.as_ref());
+        entry.repeats = result
+            .filter(|result| result.repeats.is_some())
+            .map_or_else(Vec::new, TrialResult::bundles);
         if queue
             .iter()
             .any(|candidate| Some(&candidate.trial.name) == entry.trial.as_ref())

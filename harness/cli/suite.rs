@@ -2,8 +2,8 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use tokio::sync::watch;
@@ -11,11 +11,13 @@ use tokio::sync::watch;
 use super::population::{Candidate, find_fixture, not_built};
 use crate::cell::Wanted;
 use crate::journal::{CellKind, Secrets};
+use crate::judge::{Judgement, Repeat, Together, together};
 use crate::report::{
-    Comparison, RunWriter, SnapshotState, TrialResult, UnmatchedRoute, Writing, compare, in_ci,
-    stable_text,
+    RunWriter, SnapshotDiff, SnapshotState, Texts, TrialResult, TrialVerdict, UnmatchedRoute,
+    Writing, compare_repeats, concealed, in_ci, stable_text,
 };
-use crate::trial::{self, Spoken, Surroundings};
+use crate::spec::Repeats;
+use crate::trial::{self, Played, Spoken, Surroundings};
 
 /// Chooses the kind of cell: `namespaces`, `subreaper`, or unset for the best that is allowed.
 pub const CELL_VARIABLE: &str = "CARGO_DRILL_CELL";
@@ -27,6 +29,8 @@ pub struct Suite {
     pub cell: Wanted,
     pub fixture: Option<PathBuf>,
     pub interrupted: watch::Receiver<bool>,
+    /// How often each trial is carried out; by default as its drill says.
+    pub repeat: Option<Repeats>,
     spoken: Spoken,
     notes: Mutex<Notes>,
 }
@@ -35,8 +39,7 @@ pub struct Suite {
 #[derive(Default)]
 pub struct Notes {
     pub unmatched: Vec<UnmatchedRoute>,
-    /// For each trial whose snapshot differs, the diff.
-    pub diffs: Vec<(String, String)>,
+    pub diffs: Vec<SnapshotDiff>,
     pub cell: Option<CellKind>,
 }
 
@@ -46,6 +49,7 @@ impl Suite {
         reports: PathBuf,
         cell: Wanted,
         interrupted: watch::Receiver<bool>,
+        repeat: Option<Repeats>,
     ) -> Self {
         let fixture = find_fixture();
         Self {
@@ -54,36 +58,100 @@ impl Suite {
             cell,
             fixture,
             interrupted,
+            repeat,
             spoken: Spoken::default(),
             notes: Mutex::default(),
         }
     }
 
     /// Runs a trial; whatever goes wrong is in its result, and whether that could be written comes beside it: on a full
-    /// disk it can still be shown.
-    pub fn run(&self, candidate: &Candidate) -> (TrialResult, io::Result<()>) {
+    /// disk it can still be shown. `begins` is told of each repeat, and of how many there are to be.
+    pub fn run(
+        &self,
+        candidate: &Candidate,
+        begins: impl Fn(u32, u32),
+    ) -> (TrialResult, io::Result<()>) {
         let result = match &candidate.ignored {
             Some(reason) => TrialResult::ignored(&candidate.name, reason),
-            None => self.play(candidate),
+            None => self.play(candidate, begins),
         };
         let recorded = self.writer.record(result.clone());
         (result, recorded)
     }
 
-    fn play(&self, candidate: &Candidate) -> TrialResult {
+    fn play(&self, candidate: &Candidate, begins: impl Fn(u32, u32)) -> TrialResult {
         let begun = Instant::now();
-        let secrets = Secrets::default();
-        let failed = |because: &str| {
-            TrialResult::failed(&candidate.name, because, begun.elapsed(), &secrets)
+        // No secret is in a judgement any more: see `play_once`.
+        let judged = |judgement| {
+            let none = Secrets::default();
+            TrialResult::judged(&candidate.name, judgement, begun.elapsed(), &none)
         };
+        let failed = |because| judged(Judgement::failed(because));
         if let Some(because) = not_built(&candidate.trial.crash) {
-            return failed(&because);
+            return failed(because);
         }
         let bundle = match self.writer.trial_folder(&candidate.name) {
             Ok(bundle) => bundle,
-            Err(error) => return failed(&format!("failed to make the bundle's folder: {error}")),
+            Err(error) => return failed(no_folder(&error)),
         };
-        let folder = self.writer.folder().join(&bundle);
+        let planned = self.repeat.or(candidate.trial.drill.repeat);
+        let planned = planned.unwrap_or_default().get();
+        let (repeats, stopped) = self.play_repeats(candidate, &bundle, planned, begins);
+        let mut texts = Texts::default();
+        for (number, repeat) in (1..).zip(&repeats) {
+            texts.add(number, stable_text(&judged(repeat.judgement.clone())));
+        }
+        let mut result = match repeats.as_slice() {
+            [alone] if planned == 1 => judged(alone.judgement.clone()),
+            repeats => {
+                let Together { judgement, repeats } = together(repeats);
+                judged(judgement).repeated(repeats, planned)
+            }
+        };
+        if let Some(because) = stopped {
+            result.verdict = TrialVerdict::Error;
+            result.error = Some(because);
+        }
+        match self.compare(candidate, &result, &texts) {
+            Ok(snapshot) => result.with(snapshot, Some(bundle)),
+            Err(because) => failed(because).with(None, Some(bundle)),
+        }
+    }
+
+    /// Carries a trial out so many times, one after the other, each into a folder of its own. An interruption ends it, and
+    /// so does a folder that cannot be made, for that reason: without a place for its evidence a repeat is worth nothing.
+    fn play_repeats(
+        &self,
+        candidate: &Candidate,
+        bundle: &str,
+        planned: u32,
+        begins: impl Fn(u32, u32),
+    ) -> (Vec<Repeat>, Option<String>) {
+        let mut repeats = Vec::new();
+        for number in 1..=planned {
+            let folder = match number {
+                1 => Ok(bundle.to_owned()),
+                _ if *self.interrupted.borrow() => break,
+                _ => self.writer.repeat_folder(bundle, number),
+            };
+            match folder {
+                Ok(folder) => {
+                    begins(number, planned);
+                    let folder = self.writer.folder().join(folder);
+                    repeats.push(self.play_once(candidate, &folder));
+                }
+                Err(error) => {
+                    let because = format!("in repeat {number}: {}", no_folder(&error));
+                    return (repeats, Some(because));
+                }
+            }
+        }
+        (repeats, None)
+    }
+
+    /// Carries a trial out once. Whatever goes wrong is in the judgement, which no secret is in any more.
+    fn play_once(&self, candidate: &Candidate, folder: &Path) -> Repeat {
+        let secrets = Secrets::default();
         let surroundings = Surroundings {
             cell: self.cell,
             root: candidate.root.clone(),
@@ -94,64 +162,83 @@ impl Suite {
         };
         // A panic of ours must not take the other trials with it; unwinding has ended the cell.
         let played = catch_unwind(AssertUnwindSafe(|| {
-            trial::run(&candidate.trial, &surroundings, &folder, &secrets)
+            trial::run(&candidate.trial, &surroundings, folder, &secrets)
         }));
-        let played = match played {
-            Ok(Ok(played)) => played,
-            Ok(Err(error)) => return failed(&error.to_string()).with(None, Some(bundle)),
-            Err(_) => {
-                let because = "the harness panicked; what it said is on stderr";
-                return failed(because).with(None, Some(bundle));
+        let failed = |because: String| Repeat {
+            judgement: concealed(Judgement::failed(because), &secrets),
+            cut_short: false,
+        };
+        match played {
+            Ok(Ok(played)) => {
+                self.note(&candidate.trial.name, &played);
+                Repeat {
+                    judgement: concealed(played.judgement, &secrets),
+                    cut_short: played.cut_short,
+                }
             }
-        };
-        {
-            let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-            let trial = &candidate.trial.name;
-            notes
-                .unmatched
-                .extend(played.unmatched.iter().map(|route| UnmatchedRoute {
-                    trial: trial.clone(),
-                    route: route.clone(),
-                }));
-            notes.cell = notes.cell.or(played.cell);
+            Ok(Err(error)) => failed(error.to_string()),
+            Err(_) => failed("the harness panicked; what it said is on stderr".to_owned()),
         }
-        let result =
-            TrialResult::judged(&candidate.name, played.judgement, begun.elapsed(), &secrets);
-        let snapshot = match self.compare(candidate, &result) {
-            Ok(snapshot) => snapshot,
-            Err(error) => return failed(&error).with(None, Some(bundle)),
-        };
-        result.with(snapshot, Some(bundle))
     }
 
-    /// Compares the trial's stable text with the approved one. An interrupted run compares nothing.
+    fn note(&self, trial: &str, played: &Played) {
+        let mut notes = self.lock_notes();
+        for route in &played.unmatched {
+            let unmatched = UnmatchedRoute {
+                trial: trial.to_owned(),
+                route: route.clone(),
+            };
+            // Each repeat makes the same requests.
+            if !notes.unmatched.contains(&unmatched) {
+                notes.unmatched.push(unmatched);
+            }
+        }
+        notes.cell = notes.cell.or(played.cell);
+    }
+
+    /// Compares the stable text of each repeat with the approved one. What was not seen to its end, or not carried through,
+    /// is nothing to compare.
     fn compare(
         &self,
         candidate: &Candidate,
         result: &TrialResult,
+        texts: &Texts,
     ) -> Result<Option<SnapshotState>, String> {
-        let Some(text) = stable_text(result).filter(|_| !*self.interrupted.borrow()) else {
+        if result.verdict == TrialVerdict::Error || *self.interrupted.borrow() {
             return Ok(None);
-        };
+        }
         let writing = if in_ci() {
             Writing::Nothing
         } else {
             Writing::Pending
         };
         let name = &candidate.trial.name;
-        let comparison: Comparison =
-            compare(&self.reports, name, &text, writing).map_err(|error| error.to_string())?;
+        let compared = compare_repeats(&self.reports, name, texts, writing);
+        let Some(comparison) = compared.map_err(|error| error.to_string())? else {
+            return Ok(None);
+        };
         if let Some(diff) = comparison.diff() {
-            let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-            notes.diffs.push((name.clone(), diff));
+            self.lock_notes().diffs.push(SnapshotDiff {
+                trial: name.clone(),
+                diff,
+                between_repeats: comparison.between_repeats,
+            });
         }
         Ok(Some(comparison.state))
     }
 
     /// What was noted, taken out.
     pub fn notes(&self) -> Notes {
-        std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.lock_notes())
     }
+
+    fn lock_notes(&self) -> MutexGuard<'_, Notes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn no_folder(error: &io::Error) -> String {
+    format!("failed to make the bundle's folder: {error}")
 }
 
 /// The kind of cell that the environment asks for.

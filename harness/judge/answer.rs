@@ -1,7 +1,10 @@
 //! What the judge says.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
+use super::Tally;
 use crate::journal::Seq;
 use crate::spec::Question;
 
@@ -32,6 +35,12 @@ pub struct Answer {
     /// Listed by the drill as known to be broken: does not count for the trial.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub known: bool,
+    /// Of a trial that is repeated: which repeat gave this answer, from 1. The evidence is in its journal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeat: Option<u32>,
+    /// The verdict differed between repeats: how often each was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unstable: Option<Tally>,
 }
 
 /// A question that the drill leaves out.
@@ -55,4 +64,29 @@ pub struct Judgement {
     /// Why the trial is an `error`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+}
+
+impl Judgement {
+    /// Of a trial that could not be carried through.
+    #[must_use]
+    pub fn failed(because: String) -> Self {
+        Self {
+            verdict: Verdict::Error,
+            answers: Vec::new(),
+            skipped: Vec::new(),
+            stale_known: Vec::new(),
+            error: Some(because),
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Held => "held",
+            Self::Unproven => "unproven",
+            Self::Broken => "broken",
+            Self::Error => "error",
+        })
+    }
 }

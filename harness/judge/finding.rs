@@ -137,6 +137,8 @@ impl Findings {
             stable: sentence.stable(),
             evidence,
             known: false,
+            repeat: None,
+            unstable: None,
         }
     }
 }

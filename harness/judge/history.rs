@@ -104,6 +104,12 @@ pub(super) struct Failure<'a> {
     pub(super) stderr: &'a str,
 }
 
+/// Whether a trial came to its own end: not interrupted, and not killed.
+pub(super) fn is_whole(lines: &[Line]) -> bool {
+    let has = |is: fn(&Event) -> bool| lines.iter().any(|line| is(&line.event));
+    has(|e| matches!(e, Event::TrialEnded)) && !has(|e| matches!(e, Event::Interrupted))
+}
+
 /// The journal with the drill that it belongs to.
 #[derive(Debug)]
 pub(super) struct History<'a> {
@@ -166,8 +172,7 @@ impl<'a> History<'a> {
 
     /// The trial came to its own end, so what is absent did not happen.
     pub(super) fn is_whole(&self) -> bool {
-        self.first(|e| matches!(e, Event::TrialEnded)).is_some()
-            && self.first(|e| matches!(e, Event::Interrupted)).is_none()
+        is_whole(self.lines)
     }
 
     // ---- phases ----------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ mod ownership;
 mod protocol;
 mod quiet;
 mod reconcile;
+mod repeats;
 mod resources;
 mod revocation;
 mod secrets;
@@ -37,6 +38,7 @@ mod tests;
 mod words;
 
 pub use answer::*;
+pub use repeats::*;
 
 use crate::journal::{Event, Line, Session, SessionFault};
 use crate::spec::{Asked, Drill, Question};

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::style::{Shape, Style, columns_of};
-use crate::judge::{Judgement, Verdict};
+use super::repeats::spell;
+use super::style::{Shape, Style, columns_of, one_line};
+use crate::judge::{Judgement, Together, Verdict};
 
 const QUESTION_AT: usize = 11;
 const SENTENCE_AT: usize = QUESTION_AT + 12;
@@ -38,6 +39,30 @@ pub fn render_judgement(judgement: &Judgement, style: &Style) -> String {
         let question = format!("{:12}", skipped.question.to_string());
         let reason = style.sentence(&skipped.reason, SENTENCE_AT);
         let _ = writeln!(out, "{:QUESTION_AT$}{question}{reason}", "left out");
+    }
+    out
+}
+
+/// What is to be said of a trial's repeats besides the judgement of each: the answers whose verdicts differ. Empty where
+/// none does.
+pub fn render_unstable(trial: &str, together: &Together, style: &Style) -> String {
+    let mut out = String::new();
+    for answer in &together.judgement.answers {
+        let Some(tally) = &answer.unstable else {
+            continue;
+        };
+        if out.is_empty() {
+            let heading = format!("{}, {} repeats", one_line(trial), together.repeats.total());
+            let _ = writeln!(out, "{heading}");
+        }
+        let word = format!("{:QUESTION_AT$}", Shape::Unstable.word());
+        let _ = writeln!(
+            out,
+            "{}{:12}{}",
+            style.paint(Shape::Unstable, &word),
+            answer.question.to_string(),
+            spell(tally)
+        );
     }
     out
 }

@@ -21,8 +21,7 @@ pub struct Closing<'a> {
     pub folder: &'a str,
     pub elapsed: Duration,
     pub unmatched: &'a [UnmatchedRoute],
-    /// For each trial whose snapshot differs, [`super::Comparison::diff`].
-    pub diffs: &'a [(String, String)],
+    pub diffs: &'a [SnapshotDiff],
     /// `CI` is set: a new snapshot was not written, and fails.
     pub ci: bool,
 }
@@ -35,6 +34,16 @@ pub struct UnmatchedRoute {
     pub route: String,
 }
 
+/// What differs in a trial's snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapshotDiff {
+    pub trial: String,
+    /// [`super::Comparison::diff`].
+    pub diff: String,
+    /// The repeats of the trial differ from each other, so that nothing is pending.
+    pub between_repeats: bool,
+}
+
 /// Everything below the table, with a newline at its end.
 pub fn render_closing(closing: &Closing<'_>, style: &Style) -> String {
     let trials = closing.results.in_order();
@@ -42,6 +51,7 @@ pub fn render_closing(closing: &Closing<'_>, style: &Style) -> String {
     for trial in &trials {
         objections(&mut out, trial, closing.folder, *style);
     }
+    stable(&mut out, &trials, *style);
     ignored(&mut out, &trials, *style);
     unmatched(&mut out, closing.unmatched, *style);
     snapshots(&mut out, closing, &trials, *style);
@@ -57,12 +67,16 @@ fn objections(out: &mut String, trial: &TrialResult, folder: &str, style: Style)
     }
     let shape = Shape::from(trial.verdict);
     let heading = format!("{} {}", style.shape(shape), one_line(&trial.name));
-    let _ = writeln!(
-        out,
-        "{}  {}",
+    // An unstable answer says it below, for itself.
+    let repeats = trial.spell_repeats().filter(|_| !trial.is_unstable());
+    let repeats = repeats.unwrap_or_default();
+    let heading = format!(
+        "{}  {}  {}",
         style.bold(&heading),
-        style.paint(shape, &trial.verdict.to_string())
+        style.paint(shape, &trial.verdict.to_string()),
+        style.dim(&repeats)
     );
+    let _ = writeln!(out, "{}", heading.trim_end());
     let groups = trial.grouped_objections();
     let alone = groups.iter().filter(|(answers, _)| answers.len() == 1);
     let label = alone
@@ -90,13 +104,57 @@ fn objections(out: &mut String, trial: &TrialResult, folder: &str, style: Style)
     if let Some(error) = &trial.error {
         said("error", &style.paint(Shape::Error, "error"), error);
     }
-    if let Some(bundle) = &trial.bundle {
+    let bundles = bundles_of(trial);
+    for (bundle, questions) in &bundles {
         // A path is never wrapped: it is there to be copied.
         let path = path_line(&format!("{folder}/{bundle}"));
-        let name = filled("bundle", label);
-        let _ = writeln!(out, "{}{}{path}", " ".repeat(INDENT), style.dim(&name));
+        let name = style.dim(&filled("bundle", label));
+        let whose = if bundles.len() > 1 {
+            style.dim(&format!("  {}", questions.join(", ")))
+        } else {
+            String::new()
+        };
+        let _ = writeln!(out, "{}{name}{path}{whose}", " ".repeat(INDENT));
     }
     out.push('\n');
+}
+
+/// The folders in which the evidence is, each with the questions that it answers: those of the repeats that gave the
+/// answers. The trial's own where there is no answer.
+fn bundles_of(trial: &TrialResult) -> Vec<(String, Vec<String>)> {
+    let mut bundles: Vec<(String, Vec<String>)> = Vec::new();
+    for (answers, _) in trial.grouped_objections() {
+        for answer in answers {
+            let Some(bundle) = trial.bundle_of(answer) else {
+                continue;
+            };
+            let question = answer.question.to_string();
+            match bundles.iter_mut().find(|(known, _)| *known == bundle) {
+                Some((_, questions)) => questions.push(question),
+                None => bundles.push((bundle, vec![question])),
+            }
+        }
+    }
+    if bundles.is_empty() {
+        bundles.extend(trial.bundle.iter().map(|own| (own.clone(), Vec::new())));
+    }
+    bundles
+}
+
+/// The trials that held each time, together where they were repeated as often.
+fn stable(out: &mut String, trials: &[&TrialResult], style: Style) {
+    let held = trials
+        .iter()
+        .filter(|trial| trial.verdict == TrialVerdict::Held);
+    let repeated: Vec<(String, &str)> = held
+        .filter_map(|trial| Some((trial.spell_repeats()?, trial.name.as_str())))
+        .collect();
+    let repeated = repeated.iter().map(|(times, name)| (times.as_str(), *name));
+    for (times, names) in grouped(repeated) {
+        let label = format!("{} {times} held  ", style.shape(Shape::Held));
+        let names = style.sentence(&some_of(&names), columns_of(&label));
+        let _ = writeln!(out, "{}{names}\n", style.paint(Shape::Held, &label));
+    }
 }
 
 fn names_of(answers: &[&Answer]) -> String {
@@ -187,13 +245,18 @@ fn some_of(names: &[&str]) -> String {
 }
 
 fn snapshots(out: &mut String, closing: &Closing<'_>, trials: &[&TrialResult], style: Style) {
-    for (trial, diff) in closing.diffs {
-        let _ = writeln!(
-            out,
-            "{}  {}",
-            style.bold(&one_line(trial)),
-            style.snapshot(SnapshotState::Differs, "snapshot differs")
-        );
+    for SnapshotDiff { trial, diff, .. } in closing.diffs {
+        let found = trials.iter().find(|found| found.name == *trial);
+        let heading = match found.and_then(|found| found.snapshot) {
+            // The findings say it already.
+            Some(SnapshotState::New) if found.is_some_and(|found| found.is_unstable()) => continue,
+            Some(SnapshotState::New) => style.snapshot(
+                SnapshotState::New,
+                "snapshot new, and not the same each time",
+            ),
+            _ => style.snapshot(SnapshotState::Differs, "snapshot differs"),
+        };
+        let _ = writeln!(out, "{}  {heading}", style.bold(&one_line(trial)));
         for line in printable(diff).lines() {
             let painted = match line.as_bytes().first() {
                 Some(b'+') => style.green(line),
@@ -227,14 +290,27 @@ fn snapshots(out: &mut String, closing: &Closing<'_>, trials: &[&TrialResult], s
             let _ = writeln!(out, "{}{text}", style.snapshot(state, &label));
         }
     }
-    let advice = if closing.ci {
-        "In CI nothing is approved. Run `cargo drill`, then `cargo drill accept`, and commit the snapshots."
-    } else if differing.is_empty() {
-        "Read them in the reports folder (*.snap.new), then approve with `cargo drill accept`."
-    } else {
-        "If the change is meant, approve it with `cargo drill accept`."
+    let torn = |name: &&&str| {
+        let mut diffs = closing.diffs.iter();
+        diffs.any(|diff| diff.between_repeats && diff.trial == **name)
     };
-    let _ = writeln!(out, "{}\n", style.sentence(advice, 0));
+    let torn_apart = new.iter().chain(&differing).filter(torn).count();
+    let mut advice = Vec::new();
+    if closing.ci {
+        advice.push(
+            "In CI nothing is approved. Run `cargo drill`, then `cargo drill accept`, and commit the snapshots.",
+        );
+    } else if torn_apart < new.len() + differing.len() {
+        advice.push(if differing.is_empty() {
+            "Read them in the reports folder (*.snap.new), then approve with `cargo drill accept`."
+        } else {
+            "If the change is meant, approve it with `cargo drill accept`."
+        });
+    }
+    if torn_apart > 0 {
+        advice.push("Where the repeats of a trial do not agree, there is nothing to approve.");
+    }
+    let _ = writeln!(out, "{}\n", style.sentence(&advice.join(" "), 0));
 }
 
 /// `12 trials: 11 held, 1 broken (in 0.8 s). Bundle: reports/runs/…`, on two lines where one is too short.
@@ -272,6 +348,12 @@ fn tally(counts: &Counts, style: Style) -> String {
     .into_iter()
     .filter(|(count, ..)| *count > 0)
     .map(|(count, shape, word)| style.paint(shape, &format!("{count} {word}")));
+    let unstable = (counts.unstable > 0).then(|| {
+        style.paint(
+            Shape::Unstable,
+            &format!("{} of them unstable", counts.unstable),
+        )
+    });
     let snapshots = [
         (counts.new, SnapshotState::New, "new"),
         (counts.differs, SnapshotState::Differs, "differing"),
@@ -282,7 +364,7 @@ fn tally(counts: &Counts, style: Style) -> String {
         let plural = if count == 1 { "" } else { "s" };
         style.snapshot(state, &format!("{count} {word} snapshot{plural}"))
     });
-    let all: Vec<String> = parts.chain(snapshots).collect();
+    let all: Vec<String> = parts.chain(unstable).chain(snapshots).collect();
     if all.is_empty() {
         "nothing was run".to_owned()
     } else {
@@ -293,8 +375,9 @@ fn tally(counts: &Counts, style: Style) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::judge::Verdict;
     use crate::report::TrialName;
-    use crate::report::samples::{eventful, name, results};
+    use crate::report::samples::{eventful, name, results, trial, unstable};
     use crate::spec::CrashPoint;
 
     fn closing(results: &Results) -> Closing<'_> {
@@ -361,6 +444,65 @@ mod tests {
     }
 
     #[test]
+    fn what_is_unstable_is_said_in_words_with_the_bundle_of_a_broken_repeat() {
+        let held = trial(&name("deploy", CrashPoint::Idle), Vec::new());
+        let held = held.repeated([Verdict::Held; 20].into_iter().collect(), 20);
+        let run = results(vec![unstable(), held]);
+        insta::assert_snapshot!(render_closing(&closing(&run), &Style::plain(100)), @r"
+        ✗ deploy::sent  broken
+            helpers  unstable: held in 19 of 20, broken in 1: pid 12 is alive.
+            bundle   reports/runs/20261129T234510Z-3f9a/deploy__sent~3
+
+        ✓ 20 of 20 held  deploy::idle
+
+        snapshot differs  deploy::sent
+        If the change is meant, approve it with `cargo drill accept`.
+
+        2 trials: 1 held, 1 broken, 1 of them unstable, 1 differing snapshot (in 812 ms).
+        Bundle: reports/runs/20261129T234510Z-3f9a
+        ");
+    }
+
+    #[test]
+    fn answers_of_several_repeats_name_the_bundle_of_each() {
+        let mut two = unstable();
+        two.answers[0].verdict = Verdict::Broken;
+        let text = render_closing(&closing(&results(vec![two])), &Style::plain(100));
+        for line in ["deploy__sent  eof\n", "deploy__sent~3  helpers\n"] {
+            assert!(text.contains(line), "{text}");
+        }
+    }
+
+    #[test]
+    fn where_repeats_do_not_agree_nothing_is_said_to_be_pending() {
+        let diffs = [SnapshotDiff {
+            trial: "deploy::sent".to_owned(),
+            diff: "-a\n+b\n".to_owned(),
+            between_repeats: true,
+        }];
+        let with = |result: TrialResult| {
+            let run = results(vec![result]);
+            let closing = Closing {
+                diffs: &diffs,
+                ..closing(&run)
+            };
+            render_closing(&closing, &Style::plain(100))
+        };
+        let bundle = || Some("deploy__sent".to_owned());
+        let differs = with(unstable());
+        assert!(differs.contains("snapshot differs\n    -a\n"), "{differs}");
+        let new = with(unstable().with(Some(SnapshotState::New), bundle()));
+        assert!(!new.contains("-a\n"), "{new}");
+        let held = trial(&name("deploy", CrashPoint::Sent), Vec::new());
+        let held = with(held.with(Some(SnapshotState::New), bundle()));
+        assert!(held.contains("not the same each time\n    -a"), "{held}");
+        for text in [differs, new, held] {
+            assert!(text.contains("there is nothing to approve"), "{text}");
+            assert!(!text.contains("cargo drill accept"), "{text}");
+        }
+    }
+
+    #[test]
     fn trials_that_share_a_reason_are_told_of_once() {
         let ignored: Vec<TrialResult> = (0..6)
             .map(|i| {
@@ -382,7 +524,11 @@ mod tests {
             trial: "deploy::sent".to_owned(),
             route: "- on: GET /\u{1b}]0;owned\u{7}".to_owned(),
         }];
-        let diffs = [("deploy::sent".to_owned(), "+\u{1b}[2J".to_owned())];
+        let diffs = [SnapshotDiff {
+            trial: "deploy::sent".to_owned(),
+            diff: "+\u{1b}[2J".to_owned(),
+            between_repeats: false,
+        }];
         let mut run = eventful();
         // As read from a file that somebody else wrote.
         run.trials[1].answers[4].because = "\u{1b}[31mred".to_owned();

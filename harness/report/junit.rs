@@ -40,8 +40,11 @@ fn case(trial: &TrialResult, new_fails: bool) -> TestCase {
     let mut case = TestCase::new(text(&trial.name), status(trial, new_fails));
     case.set_classname(text(&trial.drill));
     case.set_time(Duration::try_from_secs_f64(trial.seconds).unwrap_or_default());
-    if let Some(bundle) = &trial.bundle {
-        case.add_property(("bundle", text(bundle).as_str()));
+    if let Some(repeats) = trial.spell_repeats() {
+        case.add_property(("repeats", repeats.as_str()));
+    }
+    for bundle in trial.bundles() {
+        case.add_property(("bundle", text(&bundle).as_str()));
     }
     case
 }
@@ -66,7 +69,7 @@ fn status(trial: &TrialResult, new_fails: bool) -> TestCaseStatus {
         TrialVerdict::Broken | TrialVerdict::Unproven => {
             let sentences: Vec<String> = trial
                 .objections()
-                .map(|a| format!("{}: {}", a.question, a.because))
+                .map(|a| format!("{}: {}", a.question, trial.sentence_of(a)))
                 .collect();
             of_kind(
                 NonSuccessKind::Failure,
@@ -98,7 +101,7 @@ fn text(untrusted: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::samples::eventful;
+    use crate::report::samples::{eventful, results, unstable};
 
     fn parsed(results: &Results, new_fails: bool) -> Report {
         Report::deserialize_from_str(&render_junit(results, new_fails).unwrap()).unwrap()
@@ -145,6 +148,25 @@ mod tests {
             &skipped.status,
             TestCaseStatus::Skipped { message: Some(message), .. } if message.contains("npm ci")
         ));
+    }
+
+    #[test]
+    fn every_repeat_s_bundle_is_named() {
+        let report = parsed(&results(vec![unstable()]), false);
+        let case = &report.test_suites[0].test_cases[0];
+        let properties = &case.properties;
+        let of = |name: &str| {
+            let named = properties.iter().filter(|p| p.name.as_str() == name);
+            named.map(|p| p.value.as_str()).collect::<Vec<_>>()
+        };
+        assert_eq!(of("repeats"), ["held in 19 of 20, broken in 1"]);
+        assert_eq!(of("bundle").len(), 20);
+        assert_eq!(of("bundle")[..2], ["deploy__sent", "deploy__sent~2"]);
+        let TestCaseStatus::NonSuccess { message, .. } = &case.status else {
+            panic!("the trial is unstable");
+        };
+        let expected = "helpers: unstable: held in 19 of 20, broken in 1: pid 12 is alive.";
+        assert_eq!(message.as_deref(), Some(expected));
     }
 
     #[test]

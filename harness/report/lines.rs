@@ -20,7 +20,15 @@ pub fn pretty_line(trial: &TrialResult, style: &Style) -> String {
         return out;
     }
     let _ = write!(out, "  {}", style.dim(&spell_seconds(trial.seconds)));
-    let known = known(trial);
+    if let Some(repeats) = trial.spell_repeats() {
+        let _ = write!(out, "  {}", style.dim(&repeats));
+    }
+    let unstable = questions(trial, Shape::Unstable);
+    if !unstable.is_empty() {
+        let unstable = format!("unstable: {unstable}");
+        let _ = write!(out, "  {}", style.paint(Shape::Unstable, &unstable));
+    }
+    let known = questions(trial, Shape::Known);
     if !known.is_empty() {
         let _ = write!(
             out,
@@ -81,12 +89,12 @@ pub fn json_line(trial: &TrialResult) -> Result<String, serde_json::Error> {
     serde_json::to_string(trial)
 }
 
-/// The questions whose answers are excused.
-fn known(trial: &TrialResult) -> String {
+/// The questions whose answers have this shape.
+fn questions(trial: &TrialResult, shape: Shape) -> String {
     let questions: Vec<String> = trial
         .answers
         .iter()
-        .filter(|answer| Shape::of(answer) == Shape::Known)
+        .filter(|answer| Shape::of(answer) == shape)
         .map(|answer| answer.question.to_string())
         .collect();
     questions.join(", ")
@@ -101,7 +109,7 @@ mod tests {
     use super::*;
     use crate::judge::Verdict;
     use crate::report::TrialName;
-    use crate::report::samples::{answer, eventful, name, trial};
+    use crate::report::samples::{answer, eventful, name, trial, unstable};
     use crate::spec::{CrashPoint, Question};
 
     #[test]
@@ -141,6 +149,22 @@ error    notes::startup  3 ms
         assert_eq!(
             pretty_line(&eventful().trials[3], &Style::plain(80)),
             "held     deploy::after-result  41 ms  known: eof  snapshot new"
+        );
+    }
+
+    #[test]
+    fn a_trial_that_is_repeated_says_how_often_it_gave_its_verdict() {
+        let once = trial(&name("deploy", CrashPoint::Sent), Vec::new());
+        let held = once.repeated([Verdict::Held; 20].into_iter().collect(), 20);
+        assert_eq!(
+            pretty_line(&held, &Style::plain(100)),
+            "held     deploy::sent  41 ms  20 of 20"
+        );
+        assert_eq!(
+            pretty_line(&unstable(), &Style::plain(100)),
+            "\
+broken   deploy::sent  2.0 s  held in 19 of 20, broken in 1  unstable: helpers  snapshot differs
+         helpers: unstable: held in 19 of 20, broken in 1: pid 12 is alive."
         );
     }
 

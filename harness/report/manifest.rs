@@ -70,6 +70,9 @@ pub struct Population {
     /// Why it was not run: ignored, filtered out, a mistake in the file. Absent: it was run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_run: Option<String>,
+    /// Of a trial that is repeated: the folder of each repeat that was carried out, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repeats: Vec<String>,
 }
 
 /// A file and what it held when the run ended.
@@ -317,11 +320,13 @@ mod tests {
                     drill: "deploy".to_owned(),
                     trial: Some("deploy::sent".to_owned()),
                     not_run: None,
+                    repeats: Vec::new(),
                 },
                 Population {
                     drill: "notes".to_owned(),
                     trial: Some("notes::idle".to_owned()),
                     not_run: Some("filtered out".to_owned()),
+                    repeats: Vec::new(),
                 },
             ],
         }

@@ -24,6 +24,7 @@ mod manifest;
 mod outcome;
 mod progress;
 mod provenance;
+mod repeats;
 mod results;
 mod run;
 mod snapshot;
@@ -33,20 +34,23 @@ mod table;
 #[cfg(test)]
 mod samples;
 
-pub use answers::render_judgement;
+pub use answers::{render_judgement, render_unstable};
 pub use approve::{Accepted, Pending, accept, pending, stale};
-pub use closing::{Closing, UnmatchedRoute, render_closing};
+pub use closing::{Closing, SnapshotDiff, UnmatchedRoute, render_closing};
 pub use junit::render_junit;
 pub use lines::{json_line, pretty_line, terse_mark};
 pub use manifest::{
     Discrepancy, FileEntry, JournalEnd, Manifest, NotAFile, Population, RunFacts, verify,
     write_manifest,
 };
-pub use outcome::{SnapshotState, TrialName, TrialResult, TrialVerdict};
+pub use outcome::{SnapshotState, TrialName, TrialResult, TrialVerdict, concealed};
 pub use progress::Progress;
 pub use provenance::{Actor, CiActor, Commit, Machine, Tool};
+pub use repeats::trial_and_numbers;
 pub use results::{Counts, Results, RunId};
 pub use run::RunWriter;
-pub use snapshot::{Comparison, SnapshotError, Writing, compare, in_ci, stable_text};
+pub use snapshot::{
+    Comparison, SnapshotError, Texts, Writing, compare, compare_repeats, in_ci, stable_text,
+};
 pub use style::Style;
 pub use table::render_table;

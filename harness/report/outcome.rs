@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::journal::{Secrets, printable};
-use crate::judge::{Answer, Judgement, Skipped, Verdict};
+use crate::judge::{Answer, Judgement, Skipped, Tally, Verdict};
 use crate::spec::{CrashPoint, Question};
 
 /// The longest name of a file that is made of a trial's name, in bytes; the usual limit of a file system is 255.
@@ -137,9 +137,16 @@ pub struct TrialResult {
     /// Why the trial was `ignored`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The trial's folder, relative to the run's.
+    /// The trial's folder, relative to the run's. Of a trial that is repeated, the first repeat's; the others have this name
+    /// and `~2`, `~3` and so on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bundle: Option<String>,
+    /// Of a trial that is repeated: how often each verdict was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<Tally>,
+    /// How many repeats there were to be, where the run ended before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeats_planned: Option<u32>,
 }
 
 impl TrialResult {
@@ -150,22 +157,13 @@ impl TrialResult {
         elapsed: Duration,
         secrets: &Secrets,
     ) -> Self {
-        let safe = |text: String| printable(&secrets.conceal(&text));
-        let answers = judgement.answers.into_iter().map(|answer| Answer {
-            because: safe(answer.because),
-            stable: safe(answer.stable),
-            ..answer
-        });
-        let skipped = judgement.skipped.into_iter().map(|skipped| Skipped {
-            reason: safe(skipped.reason),
-            ..skipped
-        });
+        let judgement = concealed(judgement, secrets);
         Self {
             seconds: rounded(elapsed),
-            answers: answers.collect(),
-            skipped: skipped.collect(),
+            answers: judgement.answers,
+            skipped: judgement.skipped,
             stale_known: judgement.stale_known,
-            error: judgement.error.map(safe),
+            error: judgement.error,
             ..Self::bare(name, judgement.verdict.into())
         }
     }
@@ -215,7 +213,7 @@ impl TrialResult {
                     "held, although the drill lists it as known to be broken: take it out of `known`. {}",
                     answer.because
                 ),
-                _ => answer.because.clone(),
+                _ => self.sentence_of(answer),
             };
             let same = groups.iter_mut().find(|(answers, said)| {
                 *said == sentence && answers.iter().all(|other| other.verdict == answer.verdict)
@@ -244,7 +242,29 @@ impl TrialResult {
             error: None,
             reason: None,
             bundle: None,
+            repeats: None,
+            repeats_planned: None,
         }
+    }
+}
+
+/// A judgement that is safe to show and to write down: without the secrets, and without control characters.
+pub fn concealed(judgement: Judgement, secrets: &Secrets) -> Judgement {
+    let safe = |text: String| printable(&secrets.conceal(&text));
+    let answers = judgement.answers.into_iter().map(|answer| Answer {
+        because: safe(answer.because),
+        stable: safe(answer.stable),
+        ..answer
+    });
+    let skipped = judgement.skipped.into_iter().map(|skipped| Skipped {
+        reason: safe(skipped.reason),
+        ..skipped
+    });
+    Judgement {
+        answers: answers.collect(),
+        skipped: skipped.collect(),
+        error: judgement.error.map(safe),
+        ..judgement
     }
 }
 

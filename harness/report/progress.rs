@@ -3,7 +3,7 @@
 //! Results go to stdout and progress to stderr, and on a terminal both are one screen: a line is printed through
 //! [`Progress::around`], which takes the bar away, lets it be written and draws the bar again below it.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -19,11 +19,14 @@ const NAMED: usize = 3;
 /// What stands before the names: counts and time, in columns.
 const BEFORE: usize = "100/100  10m  ".len();
 
+/// The trials that run, each with what stands behind its name: the repeat that it is at.
+type Running = BTreeMap<String, String>;
+
 /// Which trials run, and how many have ended. Drawing nothing, it still counts.
 #[derive(Debug)]
 pub struct Progress {
     bar: ProgressBar,
-    running: Mutex<BTreeSet<String>>,
+    running: Mutex<Running>,
     /// Of the terminal, when the run began.
     columns: u16,
 }
@@ -56,7 +59,14 @@ impl Progress {
 
     /// A trial has begun.
     pub fn begin(&self, trial: &str) {
-        self.change(|running| running.insert(one_line(trial)));
+        self.change(|running| running.insert(one_line(trial), String::new()));
+    }
+
+    /// A trial that is carried out so many times has begun with one of them, counted from 1.
+    pub fn repeat(&self, trial: &str, repeat: u32, of: u32) {
+        if of > 1 {
+            self.change(|running| running.insert(one_line(trial), format!(" {repeat}/{of}")));
+        }
     }
 
     /// A trial has ended.
@@ -75,7 +85,7 @@ impl Progress {
         self.bar.finish_and_clear();
     }
 
-    fn change(&self, change: impl FnOnce(&mut BTreeSet<String>) -> bool) {
+    fn change<T>(&self, change: impl FnOnce(&mut Running) -> T) {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut running);
         let room = usize::from(self.columns).saturating_sub(BEFORE);
@@ -91,9 +101,13 @@ impl Drop for Progress {
 }
 
 /// As many names as there is room for, and how many more there are; at least one, which the terminal's edge may cut.
-fn spell(running: &BTreeSet<String>, room: usize) -> String {
+fn spell(running: &Running, room: usize) -> String {
     let with = |count: usize| {
-        let named: Vec<&str> = running.iter().take(count).map(String::as_str).collect();
+        let named: Vec<String> = running
+            .iter()
+            .take(count)
+            .map(|(name, repeat)| format!("{name}{repeat}"))
+            .collect();
         match running.len().saturating_sub(count) {
             0 => named.join(", "),
             more => format!("{} and {more} more", named.join(", ")),
@@ -112,7 +126,11 @@ mod tests {
 
     #[test]
     fn a_few_running_trials_are_named_and_the_rest_counted() {
-        let running = |n: usize| (0..n).map(|i| format!("deploy::{i}")).collect();
+        let running = |n: usize| {
+            (0..n)
+                .map(|i| (format!("deploy::{i}"), String::new()))
+                .collect()
+        };
         assert_eq!(spell(&running(0), 80), "");
         assert_eq!(spell(&running(2), 80), "deploy::0, deploy::1");
         assert_eq!(
@@ -123,11 +141,28 @@ mod tests {
 
     #[test]
     fn where_there_is_less_room_fewer_are_named() {
-        let running = |n: usize| (0..n).map(|i| format!("deploy::{i}")).collect();
+        let running = |n: usize| {
+            (0..n)
+                .map(|i| (format!("deploy::{i}"), String::new()))
+                .collect()
+        };
         assert_eq!(spell(&running(5), 32), "deploy::0, deploy::1 and 3 more");
         assert_eq!(spell(&running(5), 31), "deploy::0, deploy::1 and 3 more");
         assert_eq!(spell(&running(5), 30), "deploy::0 and 4 more");
         assert_eq!(spell(&running(2), 5), "deploy::0 and 1 more");
+    }
+
+    #[test]
+    fn a_trial_that_is_repeated_says_how_far_it_is() {
+        let progress = Progress::new(1, false);
+        let said = || progress.bar.message();
+        progress.begin("deploy::sent");
+        progress.repeat("deploy::sent", 1, 1);
+        assert_eq!(said(), "deploy::sent");
+        progress.repeat("deploy::sent", 3, 20);
+        assert_eq!(said(), "deploy::sent 3/20");
+        progress.end("deploy::sent");
+        assert_eq!(said(), "");
     }
 
     #[test]

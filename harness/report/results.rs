@@ -85,6 +85,8 @@ pub struct Counts {
     pub broken: usize,
     pub error: usize,
     pub ignored: usize,
+    /// Of these, the trials with an answer that differs between repeats.
+    pub unstable: usize,
     /// Snapshots that nobody has approved yet.
     pub new: usize,
     /// Snapshots that differ from the approved one.
@@ -113,6 +115,7 @@ impl Results {
                 TrialVerdict::Error => &mut counts.error,
                 TrialVerdict::Ignored => &mut counts.ignored,
             } += 1;
+            counts.unstable += usize::from(trial.is_unstable());
             match trial.snapshot {
                 Some(SnapshotState::New) => counts.new += 1,
                 Some(SnapshotState::Differs) => counts.differs += 1,
@@ -171,7 +174,7 @@ mod tests {
 
     use super::*;
     use crate::judge::Verdict;
-    use crate::report::samples::{answer, eventful, name, results, trial};
+    use crate::report::samples::{answer, eventful, name, results, trial, unstable};
     use crate::spec::{CrashPoint, Question};
 
     #[test]
@@ -225,8 +228,31 @@ mod tests {
     }
 
     #[test]
+    fn repeats_are_counted_by_verdict_and_an_unstable_answer_names_its_repeat() {
+        let text = results(vec![unstable()]).to_text().unwrap();
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let trial = &value["trials"][0];
+        assert_eq!(trial["verdict"], "broken");
+        assert_eq!(trial["repeats"], json!({ "held": 19, "broken": 1 }));
+        assert!(trial.get("repeats_planned").is_none());
+        assert_eq!(
+            trial["answers"],
+            json!([
+                {
+                    "question": "eof", "verdict": "held", "because": "It exited.", "evidence": [12, 15], "repeat": 1
+                },
+                {
+                    "question": "helpers", "verdict": "broken", "because": "pid 12 is alive.", "evidence": [12, 15],
+                    "repeat": 3, "unstable": { "held": 19, "broken": 1 }
+                },
+            ])
+        );
+        assert_eq!(results(vec![unstable()]).counts().unstable, 1);
+    }
+
+    #[test]
     fn what_was_written_is_read_back() {
-        for run in [eventful(), results(Vec::new())] {
+        for run in [eventful(), results(vec![unstable()]), results(Vec::new())] {
             let mut written = run;
             let read: Results = serde_json::from_str(&written.to_text().unwrap()).unwrap();
             for trial in &mut written.trials {
@@ -260,6 +286,7 @@ mod tests {
                 broken: 1,
                 error: 1,
                 ignored: 1,
+                unstable: 0,
                 new: 1,
                 differs: 1
             }

@@ -16,6 +16,7 @@ use super::atomic;
 use super::junit::render_junit;
 use super::manifest::{RunFacts, write_manifest};
 use super::outcome::{TrialName, TrialResult, file_stem};
+use super::repeats::folder_of;
 use super::results::{Results, RunId, now};
 
 /// How many names are tried for a run before giving up; two runs of the same second share one of 65,536 by accident.
@@ -83,6 +84,13 @@ impl RunWriter {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Makes the folder of a later repeat of the trial whose first repeat has the folder `bundle`, and returns its name.
+    pub fn repeat_folder(&self, bundle: &str, repeat: u32) -> io::Result<String> {
+        let name = folder_of(bundle, repeat);
+        fs::create_dir(self.folder.join(&name))?;
+        Ok(name)
     }
 
     /// Takes in a trial that has ended, and writes it.
@@ -281,6 +289,21 @@ mod tests {
         let trial = name("deploy", CrashPoint::Sent);
         assert_eq!(writer.trial_folder(&trial).unwrap(), "deploy__sent");
         assert_eq!(writer.trial_folder(&trial).unwrap(), "deploy__sent~2");
+    }
+
+    #[test]
+    fn a_second_attempt_keeps_its_repeats_apart_from_those_of_the_first() {
+        let reports = tempfile::tempdir().unwrap();
+        let writer = RunWriter::begin(reports.path(), Some("6a5c")).unwrap();
+        let trial = name("deploy", CrashPoint::Sent);
+        for (first, second) in [
+            ("deploy__sent", "deploy__sent~2"),
+            ("deploy__sent~3", "deploy__sent~3~2"),
+        ] {
+            let bundle = writer.trial_folder(&trial).unwrap();
+            assert_eq!(bundle, first);
+            assert_eq!(writer.repeat_folder(&bundle, 2).unwrap(), second);
+        }
     }
 
     #[test]

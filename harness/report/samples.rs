@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Results, RunId, SnapshotState, TrialName, TrialResult};
 use crate::journal::Secrets;
-use crate::judge::{Answer, Judgement, Skipped, Verdict};
+use crate::judge::{Answer, Judgement, Repeat, Skipped, Verdict, together};
 use crate::spec::{CrashPoint, Question};
 
 pub fn name(drill: &str, point: CrashPoint) -> TrialName {
@@ -23,6 +23,8 @@ pub fn answer(question: Question, verdict: Verdict, because: &str) -> Answer {
         stable: because.to_owned(),
         evidence: vec![12, 15],
         known: false,
+        repeat: None,
+        unstable: None,
     }
 }
 
@@ -49,6 +51,36 @@ pub fn trial(name: &TrialName, answers: Vec<Answer>) -> TrialResult {
         &Secrets::default(),
     )
     .with(Some(SnapshotState::Same), Some(bundle))
+}
+
+/// A trial of 20 repeats, the third of which left a helper.
+pub fn unstable() -> TrialResult {
+    let judged = |verdict, because| {
+        let eof = answer(Question::Eof, Verdict::Held, "It exited.");
+        let answers = vec![eof, answer(Question::Helpers, verdict, because)];
+        Repeat {
+            judgement: Judgement {
+                verdict,
+                answers,
+                skipped: Vec::new(),
+                stale_known: Vec::new(),
+                error: None,
+            },
+            cut_short: false,
+        }
+    };
+    let mut repeats = vec![judged(Verdict::Held, "None is left."); 20];
+    repeats[2] = judged(Verdict::Broken, "pid 12 is alive.");
+    let together = together(&repeats);
+    let name = name("deploy", CrashPoint::Sent);
+    TrialResult::judged(
+        &name,
+        together.judgement,
+        Duration::from_secs(2),
+        &Secrets::default(),
+    )
+    .with(Some(SnapshotState::Differs), Some(name.file_stem()))
+    .repeated(together.repeats, 20)
 }
 
 pub fn results(trials: Vec<TrialResult>) -> Results {

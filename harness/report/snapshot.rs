@@ -44,20 +44,37 @@ pub struct Comparison {
     pub state: SnapshotState,
     /// The pending snapshot that was written.
     pub pending: Option<PathBuf>,
-    approved: String,
-    text: String,
+    /// The repeats of the trial differ from each other.
+    pub between_repeats: bool,
+    /// What differs, as a unified diff without colour.
+    diff: Option<String>,
 }
 
 impl Comparison {
-    /// What differs, as a unified diff without colour; `None` unless it does.
+    /// What differs from the approved text, or else between repeats, as a unified diff without colour.
     pub fn diff(&self) -> Option<String> {
-        (self.state == SnapshotState::Differs).then(|| {
-            similar::TextDiff::from_lines(&self.approved, &self.text)
-                .unified_diff()
-                .context_radius(CONTEXT)
-                .header("approved", "this run")
-                .to_string()
-        })
+        self.diff.clone()
+    }
+}
+
+/// The texts of a trial's repeats, as far as they tell whether all are the same.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Texts {
+    first: Option<String>,
+    /// The first that is not the same, and its repeat.
+    other: Option<(u32, String)>,
+}
+
+impl Texts {
+    /// Takes in the text of a repeat, if it has one.
+    pub fn add(&mut self, repeat: u32, text: Option<String>) {
+        match (&self.first, text) {
+            (None, text) => self.first = text,
+            (Some(first), Some(text)) if self.other.is_none() && *first != text => {
+                self.other = Some((repeat, text));
+            }
+            _ => {}
+        }
     }
 }
 
@@ -110,20 +127,10 @@ pub fn compare(
     text: &str,
     writing: Writing,
 ) -> Result<Comparison, SnapshotError> {
-    let approved_at = reports.join(format!("{}.snap", file_stem(trial)));
+    let approved_at = approved_path(reports, trial);
     let pending_at = pending_path(&approved_at);
-    let approved = match fs::read_to_string(&approved_at) {
-        // A file that is no snapshot (a merge left its marks in it) counts as a text that differs, as it stands.
-        Ok(file) => Some(load(&approved_at).map_or(file, |(text, _)| text)),
-        Err(source) if source.kind() == io::ErrorKind::NotFound => None,
-        Err(source) => {
-            return Err(SnapshotError::Read {
-                path: approved_at,
-                source,
-            });
-        }
-    };
-    let text = format!("{}\n", text.trim_end());
+    let approved = approved_text(&approved_at)?;
+    let text = normal(text);
     let state = match &approved {
         None => SnapshotState::New,
         Some(approved) if *approved == text => SnapshotState::Same,
@@ -131,15 +138,10 @@ pub fn compare(
     };
     let pending = match (writing, state) {
         (Writing::Nothing, _) => None,
-        (Writing::Pending, SnapshotState::Same) => match fs::remove_file(&pending_at) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                return Err(SnapshotError::Write {
-                    path: pending_at,
-                    source,
-                });
-            }
-            _ => None,
-        },
+        (Writing::Pending, SnapshotState::Same) => {
+            take_away(&pending_at)?;
+            None
+        }
         (Writing::Pending, SnapshotState::New | SnapshotState::Differs) => {
             write_pending(&pending_at, trial, &text).map_err(|source| SnapshotError::Write {
                 path: pending_at.clone(),
@@ -148,12 +150,104 @@ pub fn compare(
             Some(pending_at)
         }
     };
+    let diff = (state == SnapshotState::Differs).then(|| {
+        diff_of(
+            ("approved", &approved.unwrap_or_default()),
+            ("this run", &text),
+        )
+    });
     Ok(Comparison {
         state,
         pending,
-        approved: approved.unwrap_or_default(),
-        text,
+        between_repeats: false,
+        diff,
     })
+}
+
+/// Compares the texts of a trial's repeats with the approved one; `None` where there is no text.
+///
+/// It differs if any of them does. Where they differ from each other, none is what the server does: nothing is pending,
+/// and what was pending before is taken away, so that none of them is approved by mistake.
+pub fn compare_repeats(
+    reports: &Path,
+    trial: &str,
+    texts: &Texts,
+    writing: Writing,
+) -> Result<Option<Comparison>, SnapshotError> {
+    let Some(first) = &texts.first else {
+        return Ok(None);
+    };
+    let Some((repeat, other)) = &texts.other else {
+        return compare(reports, trial, first, writing).map(Some);
+    };
+    let approved_at = approved_path(reports, trial);
+    let approved = approved_text(&approved_at)?;
+    if writing == Writing::Pending {
+        take_away(&pending_path(&approved_at))?;
+    }
+    let (first, other) = (normal(first), normal(other));
+    let this = format!("repeat {repeat}");
+    let (state, diff) = match approved {
+        None => {
+            let diff = diff_of(("repeat 1", &first), (&this, &other));
+            (SnapshotState::New, diff)
+        }
+        Some(approved) => {
+            let differing = if first == approved {
+                (this.as_str(), other.as_str())
+            } else {
+                ("repeat 1", first.as_str())
+            };
+            let diff = diff_of(("approved", &approved), differing);
+            (SnapshotState::Differs, diff)
+        }
+    };
+    Ok(Some(Comparison {
+        state,
+        pending: None,
+        between_repeats: true,
+        diff: Some(diff),
+    }))
+}
+
+/// A unified diff between two texts, each with its name.
+fn diff_of((old_name, old): (&str, &str), (new_name, new): (&str, &str)) -> String {
+    similar::TextDiff::from_lines(old, new)
+        .unified_diff()
+        .context_radius(CONTEXT)
+        .header(old_name, new_name)
+        .to_string()
+}
+
+fn normal(text: &str) -> String {
+    format!("{}\n", text.trim_end())
+}
+
+fn approved_path(reports: &Path, trial: &str) -> PathBuf {
+    reports.join(format!("{}.snap", file_stem(trial)))
+}
+
+/// The approved text, where there is one. A file that is no snapshot (a merge left its marks in it) counts as a text that
+/// differs, as it stands.
+fn approved_text(path: &Path) -> Result<Option<String>, SnapshotError> {
+    match fs::read_to_string(path) {
+        Ok(file) => Ok(Some(load(path).map_or(file, |(text, _)| text))),
+        Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(SnapshotError::Read {
+            path: path.to_path_buf(),
+            source,
+        }),
+    }
+}
+
+fn take_away(pending: &Path) -> Result<(), SnapshotError> {
+    match fs::remove_file(pending) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(SnapshotError::Write {
+            path: pending.to_path_buf(),
+            source,
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// `….snap` to `….snap.new`, as insta names it.
@@ -274,6 +368,61 @@ mod tests {
             differs.diff().unwrap(),
             "--- approved\n+++ this run\n@@ -1,2 +1,2 @@\n trial: x\n-verdict: held\n+verdict: broken\n"
         );
+    }
+
+    fn texts(all: &[&str]) -> Texts {
+        let mut texts = Texts::default();
+        for (repeat, text) in (1..).zip(all) {
+            texts.add(repeat, Some((*text).to_owned()));
+        }
+        texts
+    }
+
+    #[test]
+    fn repeats_that_agree_are_compared_as_one() {
+        let reports = tempfile::tempdir().unwrap();
+        let run = |all: &[&str]| {
+            compare_repeats(reports.path(), TRIAL, &texts(all), Writing::Pending).unwrap()
+        };
+        assert_eq!(run(&[]), None);
+        let new = run(&["verdict: held", "verdict: held"]).unwrap();
+        assert_eq!(
+            (new.state, new.between_repeats),
+            (SnapshotState::New, false)
+        );
+        accept(reports.path(), everything).unwrap();
+        let same = run(&["verdict: held", "verdict: held"]).unwrap();
+        assert_eq!(same.state, SnapshotState::Same);
+    }
+
+    #[test]
+    fn where_repeats_differ_nothing_can_be_approved() {
+        let reports = tempfile::tempdir().unwrap();
+        let run = |all: &[&str]| {
+            let compared = compare_repeats(reports.path(), TRIAL, &texts(all), Writing::Pending);
+            compared.unwrap().unwrap()
+        };
+        run(&["verdict: held"]);
+        assert_eq!(files(reports.path()), ["deploy__sent.snap.new"]);
+        let new = run(&["verdict: held", "verdict: held", "verdict: broken"]);
+        assert_eq!((new.state, new.between_repeats), (SnapshotState::New, true));
+        assert!(files(reports.path()).is_empty());
+        let diff = new.diff().unwrap();
+        assert!(diff.starts_with("--- repeat 1\n+++ repeat 3\n"), "{diff}");
+
+        run(&["verdict: held"]);
+        accept(reports.path(), everything).unwrap();
+        for (all, differing) in [
+            (["verdict: held", "verdict: broken"], "repeat 2"),
+            (["verdict: broken", "verdict: held"], "repeat 1"),
+        ] {
+            let differs = run(&all);
+            assert_eq!(differs.state, SnapshotState::Differs);
+            let diff = differs.diff().unwrap();
+            let expected = format!("--- approved\n+++ {differing}\n");
+            assert!(diff.starts_with(&expected), "{diff}");
+            assert_eq!(files(reports.path()), ["deploy__sent.snap"]);
+        }
     }
 
     #[test]

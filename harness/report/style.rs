@@ -33,6 +33,8 @@ pub(super) enum Shape {
     Broken,
     Unproven,
     Error,
+    /// The verdict differed between repeats.
+    Unstable,
     /// Broken or unproven, and excused by the drill.
     Known,
     Skipped,
@@ -42,6 +44,7 @@ pub(super) enum Shape {
 impl Shape {
     pub fn of(answer: &Answer) -> Self {
         match answer.verdict {
+            _ if answer.unstable.is_some() => Self::Unstable,
             Verdict::Held => Self::Held,
             _ if answer.known => Self::Known,
             Verdict::Unproven => Self::Unproven,
@@ -56,6 +59,7 @@ impl Shape {
             Self::Broken => "broken",
             Self::Unproven => "unproven",
             Self::Error => "error",
+            Self::Unstable => "unstable",
             Self::Known => "known",
             Self::Skipped => "left out",
             Self::NotAsked => "not asked",
@@ -110,6 +114,7 @@ impl Style {
             (false, Shape::NotAsked) => ".",
             (_, Shape::Unproven) => "?",
             (_, Shape::Error) => "!",
+            (_, Shape::Unstable) => "~",
         }
     }
 
@@ -117,7 +122,7 @@ impl Style {
         self.painted(
             match shape {
                 Shape::Held => Paint::new().green(),
-                Shape::Broken | Shape::Error => Paint::new().red().bold(),
+                Shape::Broken | Shape::Error | Shape::Unstable => Paint::new().red().bold(),
                 Shape::Unproven => Paint::new().yellow().bold(),
                 Shape::Known => Paint::new().yellow(),
                 Shape::Skipped | Shape::NotAsked => Paint::new().dimmed(),

@@ -220,6 +220,7 @@ fn legend(trials: &[&TrialResult], asked: &[Question], style: Style) -> String {
         Shape::Broken,
         Shape::Unproven,
         Shape::Error,
+        Shape::Unstable,
         Shape::Known,
         Shape::Skipped,
         Shape::NotAsked,
@@ -305,7 +306,7 @@ fn letters(question: Question) -> &'static str {
 mod tests {
     use super::*;
     use crate::judge::Verdict;
-    use crate::report::samples::{answer, eventful, name, results, trial};
+    use crate::report::samples::{answer, eventful, name, results, trial, unstable};
     use crate::report::{TrialName, render_table};
     use crate::spec::CrashPoint;
 
@@ -379,6 +380,17 @@ mod tests {
           !  startup  error  3 ms
           ✓  idle  held  41 ms
           –  sent  ignored
+        ");
+    }
+
+    #[test]
+    fn an_answer_that_differs_between_repeats_has_a_shape_of_its_own() {
+        let run = results(vec![unstable()]);
+        insta::assert_snapshot!(render_table(&run, &Style::plain(80)), @r"
+        deploy  eof  helpers
+          sent  ✓    ~        broken    2.0 s
+
+        ✓ held   ~ unstable
         ");
     }
 

@@ -26,7 +26,7 @@ use tokio::sync::watch;
 
 use crate::cell::{CellError, Wanted};
 use crate::journal::{CellKind, ChainError, Event, Journal, Phase, Secrets};
-use crate::judge::{Judgement, judge};
+use crate::judge::{Judgement, Repeat};
 use crate::remote::RemoteError;
 use crate::session::SessionError;
 use crate::spec::{Crash, Drill, Protocol, TemplateError};
@@ -106,6 +106,8 @@ pub enum TrialError {
 #[derive(Debug)]
 pub struct Played {
     pub judgement: Judgement,
+    /// The user interrupted it.
+    pub cut_short: bool,
     /// Absent where no cell could be built.
     pub cell: Option<CellKind>,
     /// Requests that no route matched, as routes ready to paste.
@@ -133,7 +135,10 @@ pub fn run(
     if let Some(because) = journal.failure() {
         return Err(TrialError::Journal(because));
     }
-    let judgement = rejudge(bundle)?;
+    let Repeat {
+        judgement,
+        cut_short,
+    } = rejudge(bundle)?;
     let answers = serde_json::to_string_pretty(&judgement).map_err(io::Error::from)?;
     std::fs::write(bundle.join("answers.json"), answers + "\n")?;
     let mut unmatched = journal.collect(|entry| match &*entry.event {
@@ -148,13 +153,14 @@ pub fn run(
     });
     Ok(Played {
         judgement,
+        cut_short,
         cell,
         unmatched,
     })
 }
 
 /// Judges a bundle from its files alone.
-pub fn rejudge(bundle: &Path) -> Result<Judgement, TrialError> {
+pub fn rejudge(bundle: &Path) -> Result<Repeat, TrialError> {
     let unreadable = |source| TrialError::Bundle {
         name: "drill.json",
         source,
@@ -164,7 +170,7 @@ pub fn rejudge(bundle: &Path) -> Result<Judgement, TrialError> {
         .map_err(io::Error::from)
         .map_err(unreadable)?;
     let recorded = crate::journal::read(&bundle.join("journal.jsonl"))?;
-    Ok(judge(&drill, &recorded.lines))
+    Ok(Repeat::judged(&drill, &recorded.lines))
 }
 
 async fn play(trial: &Trial, surroundings: &Surroundings, bundle: &Path, journal: &Journal) {

@@ -183,6 +183,22 @@ fn a_wrong_kind_says_what_is_expected() {
             "a number from 1 to",
         ),
         (
+            "repeat: «0",
+            "`0` is out of range, expected a number from 1 to 10000",
+        ),
+        ("repeat: «10001", "a number from 1 to 10000"),
+        ("repeat: «-1", "a number from 1 to 10000"),
+        (
+            "repeat: «1.5",
+            "`repeat` is the number `1.5`, expected a whole number",
+        ),
+        (
+            "repeat: «often",
+            "`repeat` is the text `often`, expected a whole number",
+        ),
+        ("«repeat:", "`repeat` is empty, expected a whole number"),
+        ("«repeats: 3", "did you mean `repeat`?"),
+        (
             "crash: [{ at: idle, name: «Two Words }]",
             "it must match `^[a-z0-9-]+$`",
         ),

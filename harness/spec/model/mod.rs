@@ -7,6 +7,7 @@ mod call;
 mod crash;
 mod expect;
 mod remote;
+mod repeats;
 mod server;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ pub use call::*;
 pub use crash::*;
 pub use expect::*;
 pub use remote::*;
+pub use repeats::*;
 pub use server::*;
 
 /// One server, one remote, one call, crash points, expectations.
@@ -55,6 +57,9 @@ pub struct Drill {
     /// One trial each.
     #[schemars(length(min = 1))]
     pub crash: Vec<Crash>,
+    /// How often each trial is carried out. A verdict that differs between repeats is unstable, which gates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeat: Option<Repeats>,
     /// What session B does. Absent: there is no session B.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recover: Option<Recover>,
