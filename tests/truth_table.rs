@@ -362,7 +362,10 @@ fn rows_of_the_end(room: Room) -> Vec<Row> {
             .outlives_eof()
             .everywhere(&breaks(Quiet).so(Eof, "only who has outlived EOF is sent SIGTERM")),
         Row::fault("eof-spin")
-            .outlives_eof()
+            .drilled(WITHIN, "eof: { within: 300ms }")
+            // It takes a processor from all the others for as long as it is watched.
+            .drilled("quiet: { for: 500ms }", "quiet: { for: 200ms }")
+            .drilled("    within: 1s", "    within: 500ms")
             .everywhere(&breaks(Quiet).so(Eof, "who spins on EOF has not exited")),
         Row::fault("keeps-polling")
             .outlives_eof()

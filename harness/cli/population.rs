@@ -66,6 +66,8 @@ pub struct Candidate {
     pub root: PathBuf,
     /// The folder of the drill file.
     pub folder: PathBuf,
+    /// Where the server's command stands, as `drills/deploy.yaml:10`.
+    pub command_place: String,
     /// Why it cannot run here.
     pub ignored: Option<String>,
 }
@@ -115,6 +117,7 @@ fn candidates(file: &DrillFile, fixture: Option<&Path>) -> Vec<Candidate> {
     let drill = Arc::new(file.drill.clone());
     let folder = file.path.parent().unwrap_or(&file.root).to_owned();
     let ignored = missing_requirement(file, &folder, fixture);
+    let command_place = file.command_place();
     file.trials()
         .into_iter()
         .map(|planned| Candidate {
@@ -130,6 +133,7 @@ fn candidates(file: &DrillFile, fixture: Option<&Path>) -> Vec<Candidate> {
             },
             root: file.root.clone(),
             folder: folder.clone(),
+            command_place: command_place.clone(),
             ignored: ignored.clone(),
         })
         .collect()

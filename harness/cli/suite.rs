@@ -156,6 +156,7 @@ impl Suite {
             cell: self.cell,
             root: candidate.root.clone(),
             drill_folder: candidate.folder.clone(),
+            command_place: candidate.command_place.clone(),
             fixture: self.fixture.clone(),
             interrupted: self.interrupted.clone(),
             spoken: self.spoken.clone(),

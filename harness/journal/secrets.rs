@@ -5,13 +5,21 @@
 
 use std::sync::{Arc, RwLock};
 
+use aho_corasick::AhoCorasick;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
 /// The secrets minted so far. Cheap to clone; all clones share one list.
 #[derive(Debug, Clone, Default)]
 pub struct Secrets {
-    known: Arc<RwLock<Vec<Secret>>>,
+    known: Arc<RwLock<Known>>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    secrets: Vec<Secret>,
+    /// Finds every form of every secret in one pass; absent as long as there is none.
+    forms: Option<AhoCorasick>,
 }
 
 /// A secret and the forms in which it can appear.
@@ -29,18 +37,26 @@ impl Secrets {
             name: name.to_owned(),
             forms: forms_of(value),
         };
-        self.write().push(secret);
+        let mut known = self.write();
+        known.secrets.push(secret);
+        let forms = known.secrets.iter().flat_map(|secret| &secret.forms);
+        // It fails for more patterns than a trial can have.
+        known.forms = AhoCorasick::new(forms).ok();
     }
 
     /// All secrets so far.
     pub fn all(&self) -> Vec<Secret> {
-        self.read().clone()
+        self.read().secrets.clone()
     }
 
     /// The text with the name of each secret, in angle brackets, in place of its value.
     pub fn conceal(&self, text: &str) -> String {
+        let known = self.read();
         let mut concealed = text.to_owned();
-        for secret in self.read().iter() {
+        if !known.may_be_in(text.as_bytes()) {
+            return concealed;
+        }
+        for secret in &known.secrets {
             for form in &secret.forms {
                 if concealed.contains(form.as_str()) {
                     concealed = concealed.replace(form.as_str(), &format!("<{}>", secret.name));
@@ -53,19 +69,34 @@ impl Secrets {
     /// The names of the secrets that stand in these bytes.
     pub fn seen_in(&self, bytes: &[u8]) -> Vec<String> {
         let known = self.read();
-        names_in(&known, bytes)
+        if known.may_be_in(bytes) {
+            names_in(&known.secrets, bytes)
+        } else {
+            Vec::new()
+        }
     }
 
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, Vec<Secret>> {
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, Known> {
         self.known
             .read()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    fn write(&self) -> std::sync::RwLockWriteGuard<'_, Vec<Secret>> {
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, Known> {
         self.known
             .write()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    fn may_be_in(&self, bytes: &[u8]) -> bool {
+        let none = self.secrets.is_empty();
+        !none
+            && self
+                .forms
+                .as_ref()
+                .is_none_or(|forms| forms.is_match(bytes))
     }
 }
 

@@ -19,16 +19,14 @@ use rmcp::model::{
 use rmcp::service::{
     ClientLifecycleMode, ClientServiceExt as _, PeerRequestOptions, RunningService,
 };
-use tokio::io::{
-    AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
-};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
-use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use super::message::{Ask, Call, Start, Told};
-use super::transport::{Pipes, Stdin, Teller};
+use super::teller::{Teller, teller};
+use super::transport::{Pipes, Stdin};
 use crate::cell::Pipe;
 use crate::journal::{Exit, Pid, PipeEnd};
 use crate::roles::{self, Role};
@@ -59,8 +57,8 @@ pub(crate) fn main() -> ExitCode {
 
 async fn run(harness: StdUnixStream) -> io::Result<()> {
     let (asks, told) = UnixStream::from_std(harness)?.into_split();
-    let (tell, things) = mpsc::unbounded_channel();
-    tokio::spawn(pass_on(things, told));
+    let (tell, things) = teller();
+    tokio::spawn(things.pass_on(told));
     let mut client = Client::new(tell);
     let mut asks = BufReader::new(asks).lines();
     // Without a harness there is nobody to be a client for.
@@ -69,18 +67,6 @@ async fn run(harness: StdUnixStream) -> io::Result<()> {
         client.obey(ask).await?;
     }
     Ok(())
-}
-
-async fn pass_on(mut things: mpsc::UnboundedReceiver<Told>, mut harness: impl AsyncWrite + Unpin) {
-    while let Some(thing) = things.recv().await {
-        let Ok(mut line) = serde_json::to_vec(&thing) else {
-            continue;
-        };
-        line.push(b'\n');
-        if harness.write_all(&line).await.is_err() {
-            return;
-        }
-    }
 }
 
 struct Client {
@@ -165,7 +151,7 @@ impl Client {
                         core: status.core_dumped(),
                     },
                 };
-                let _ = tell.send(Told::ServerExited { exit });
+                tell.tell(Told::ServerExited { exit });
             }
         });
         let stderr = pipe::Receiver::from_owned_fd(our_stderr.into())?;
@@ -231,9 +217,16 @@ impl Client {
                 });
                 self.service = Some(Arc::new(service));
             }
-            Err(error) => self.tell(Told::NotHandshaken {
-                because: error.to_string(),
-            }),
+            Err(error) => {
+                let because = error.to_string();
+                // The library names its types; what matters is who closed what.
+                let because = if because.contains("Broken pipe") {
+                    "the server had closed its stdin".to_owned()
+                } else {
+                    because
+                };
+                self.tell(Told::NotHandshaken { because });
+            }
         }
     }
 
@@ -277,7 +270,7 @@ impl Client {
     }
 
     fn tell(&self, thing: Told) {
-        let _ = self.tell.send(thing);
+        self.tell.tell(thing);
     }
 }
 
@@ -296,11 +289,10 @@ async fn read_stderr(mut stderr: impl AsyncRead + Unpin, tell: Teller) {
     let mut bytes = 0;
     while let Ok(read @ 1..) = stderr.read(&mut chunk).await {
         bytes += read as u64;
-        let _ = tell.send(Told::Stderr {
-            text: String::from_utf8_lossy(&chunk[..read]).into_owned(),
-        });
+        let text = String::from_utf8_lossy(&chunk[..read]).into_owned();
+        tell.tell_bulk(Told::Stderr { text }, read).await;
     }
-    let _ = tell.send(Told::StderrEnded { bytes });
+    tell.tell(Told::StderrEnded { bytes });
 }
 
 fn lifecycle(protocol: Protocol) -> (ClientLifecycleMode, ProtocolVersion) {

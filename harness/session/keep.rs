@@ -109,12 +109,19 @@ impl Keep {
             return Ok(());
         }
         self.search(whole, Place::Stderr, "a line of stderr");
-        let safe = printable(&self.journal.secrets().conceal(whole));
-        self.tail.push_str(&safe);
-        self.tail = last(&self.tail, TAIL).to_owned();
         let before = self.stderr_bytes;
         self.stderr_bytes += whole.len() as u64;
-        if before < MOST_STDERR {
+        let is_kept = before < MOST_STDERR;
+        // Twice as much as is quoted, so that a secret that is cut stands outside of the quote.
+        let worth = if is_kept {
+            whole
+        } else {
+            last(whole, 2 * TAIL)
+        };
+        let safe = printable(&self.journal.secrets().conceal(worth));
+        self.tail.push_str(&safe);
+        self.tail = last(&self.tail, TAIL).to_owned();
+        if is_kept {
             self.stderr.write_all(safe.as_bytes())?;
             if self.stderr_bytes >= MOST_STDERR {
                 writeln!(self.stderr, "\n[the rest of stderr is not kept]")?;

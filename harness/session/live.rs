@@ -48,6 +48,8 @@ pub enum SessionError {
 pub struct Opening {
     pub session: Session,
     pub argv: Vec<String>,
+    /// Where the drill says so, as `drills/deploy.yaml:10`.
+    pub command_place: String,
     pub env: Vec<(String, String)>,
     pub cwd: PathBuf,
     pub stdin: StdinKind,
@@ -102,6 +104,7 @@ impl LiveSession {
         let Opening {
             session,
             argv,
+            command_place,
             env,
             cwd,
             stdin,
@@ -166,7 +169,9 @@ impl LiveSession {
             leak_stdin_to,
         };
         live.ask(&Ask::Start(start)).await?;
-        let executed = live.wait_for_server(&listener, argv, deadline).await;
+        let executed = live
+            .wait_for_server(&listener, argv, &command_place, deadline)
+            .await;
         let _ = std::fs::remove_file(&shim);
         if executed? {
             return Ok(Some(live));
@@ -180,6 +185,7 @@ impl LiveSession {
         &mut self,
         listener: &UnixListener,
         argv: Vec<String>,
+        command_place: &str,
         deadline: Instant,
     ) -> Result<bool, SessionError> {
         loop {
@@ -226,7 +232,7 @@ impl LiveSession {
         let command = argv.first().cloned().unwrap_or_default();
         self.failed(
             SessionFault::NotExecuted,
-            format!("failed to execute `{command}`: {refusal}"),
+            format!("failed to execute `{command}` ({command_place}): {refusal}"),
         );
         Ok(false)
     }
@@ -235,17 +241,16 @@ impl LiveSession {
     pub async fn handshake(
         &mut self,
         protocol: Protocol,
-        deadline: Instant,
+        within: Duration,
     ) -> Result<bool, SessionError> {
+        let deadline = Instant::now() + within;
         self.ask(&Ask::Handshake { protocol }).await?;
         let mut ended = None;
         loop {
             match timeout_at(deadline, self.told.recv()).await {
                 Err(_) => {
-                    self.failed(
-                        SessionFault::TimedOut,
-                        "the handshake was not answered in time",
-                    );
+                    let detail = format!("no answer came within {} s", within.as_secs());
+                    self.failed(SessionFault::TimedOut, detail);
                     return Ok(false);
                 }
                 Ok(None) => return Err(SessionError::ClientGone),

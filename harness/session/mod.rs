@@ -14,6 +14,7 @@ mod keep;
 mod live;
 mod message;
 pub(crate) mod shim;
+mod teller;
 mod transport;
 
 pub use live::{Issue, LiveSession, Opening, SessionError, fits_a_socket};

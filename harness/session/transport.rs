@@ -15,6 +15,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 
 use super::message::Told;
+use super::teller::Teller;
 use crate::journal::{AnswerShape, LineShape, Way, excerpt};
 
 /// A longer line is not a message but a flood: it is told as noise and passed over.
@@ -23,8 +24,8 @@ const LONGEST_LINE: usize = 16 * 1024 * 1024;
 /// Text and structured content of an answer, as far as it is kept.
 const LONGEST_ANSWER: usize = 16 * 1024;
 
-/// Where the client tells the harness what happened.
-pub(super) type Teller = mpsc::UnboundedSender<Told>;
+/// What lines are told of that nobody has asked for, noise and notifications; of more than these the rest is passed over.
+const MOST_ASIDE: usize = 10_000;
 
 /// The write end of the server's stdin; empty once the client has closed it.
 pub(super) type Stdin = Arc<tokio::sync::Mutex<Option<Box<dyn AsyncWrite + Send + Unpin>>>>;
@@ -87,7 +88,7 @@ impl Transport<RoleClient> for Pipes {
             pipe.write_all(text.as_bytes()).await?;
             pipe.write_all(b"\n").await?;
             pipe.flush().await?;
-            let _ = tell.send(line(Way::ToServer, shape_of(&message), &message, text));
+            tell.tell(line(Way::ToServer, shape_of(&message), &message, text));
             Ok(())
         }
     }
@@ -126,6 +127,7 @@ async fn read_lines(
     let mut pending = Vec::new();
     let mut chunk = vec![0; 64 * 1024];
     let mut flooded = false;
+    let mut aside = 0;
     loop {
         let read = match stdout.read(&mut chunk).await {
             Ok(0) | Err(_) => break,
@@ -136,7 +138,7 @@ async fn read_lines(
             pending.extend_from_slice(&rest[..end]);
             rest = &rest[end + 1..];
             if !std::mem::take(&mut flooded) {
-                take_line(&pending, &found, &outstanding, &tell);
+                take_line(&pending, &mut aside, &found, &outstanding, &tell).await;
             }
             pending.clear();
         }
@@ -147,19 +149,20 @@ async fn read_lines(
                     "{} (no end of line)",
                     excerpt(&String::from_utf8_lossy(&pending), 200)
                 );
-                let _ = tell.send(line(Way::FromServer, LineShape::Noise, &Value::Null, text));
+                tell.tell(line(Way::FromServer, LineShape::Noise, &Value::Null, text));
             }
             flooded = true;
             pending.clear();
         }
     }
-    let _ = tell.send(Told::StdoutEnded {
+    tell.tell(Told::StdoutEnded {
         torn: pending.len() as u64,
     });
 }
 
-fn take_line(
+async fn take_line(
     bytes: &[u8],
+    aside: &mut usize,
     found: &mpsc::UnboundedSender<Value>,
     outstanding: &Outstanding,
     tell: &Teller,
@@ -175,7 +178,12 @@ fn take_line(
     };
     let shape = shape_of(&message);
     let id = id_of(&message);
-    let _ = tell.send(line(Way::FromServer, shape, &message, text));
+    *aside += usize::from(matches!(shape, LineShape::Noise | LineShape::Notification));
+    let is_flood = *aside > MOST_ASIDE && shape != LineShape::Response;
+    if !is_flood {
+        tell.tell_bulk(line(Way::FromServer, shape, &message, text), bytes.len())
+            .await;
+    }
     if shape == LineShape::Noise {
         return;
     }
@@ -186,7 +194,7 @@ fn take_line(
         match lock(outstanding).remove(&id).as_deref() {
             Some("tools/call") => {
                 let (shape, text) = answer_of(&message);
-                let _ = tell.send(Told::Answer { id, shape, text });
+                tell.tell(Told::Answer { id, shape, text });
             }
             // An older server may answer a method that it does not know with any result: that means "older", as an
             // error would.

@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::mistake::{Found, Mistakes};
+use super::mistake::{self, Found, Mistakes};
 use super::model::{Crash, Drill};
 use super::{schema, shape, valid, yaml};
 
@@ -41,6 +41,20 @@ pub struct Checked {
 }
 
 impl DrillFile {
+    /// Where the server's command stands, as `drills/deploy.yaml:10`.
+    pub fn command_place(&self) -> String {
+        let file = self.path.strip_prefix(&self.root).unwrap_or(&self.path);
+        let file = mistake::printable(&file.display().to_string());
+        let Ok(Some(tree)) = yaml::parse(&self.source) else {
+            return file;
+        };
+        let place = super::path::Path::of(["server", "command"])
+            .index(0)
+            .place(&tree);
+        let above = self.source.get(..place.start).unwrap_or_default();
+        format!("{file}:{}", above.matches('\n').count() + 1)
+    }
+
     /// One trial for each crash, in the order of the file. The names differ: `load` has seen to it.
     pub fn trials(&self) -> Vec<PlannedTrial> {
         self.drill

@@ -49,6 +49,8 @@ pub struct Surroundings {
     pub root: PathBuf,
     /// The folder of the drill file.
     pub drill_folder: PathBuf,
+    /// Where the server's command stands, as `drills/deploy.yaml:10`.
+    pub command_place: String,
     /// The path of `drill-fixture`, where there is one.
     pub fixture: Option<PathBuf>,
     /// Becomes true when the user interrupts.

@@ -23,7 +23,7 @@ use crate::remote::{Authority, Inlet, Issued, Remote};
 use crate::session::{Issue, LiveSession, Opening, fits_a_socket};
 use crate::spec::{Call, Correlation, Drill, Network, Protocol, Templates};
 
-/// From the start of the server to the answered handshake.
+/// For the handshake to be answered.
 pub(super) const HANDSHAKE_WITHIN: Duration = Duration::from_secs(30);
 
 /// A call that is not answered by then is not answered.
@@ -195,7 +195,6 @@ impl Stage {
         session: Session,
         before: &[Call],
     ) -> Result<Option<LiveSession>, TrialError> {
-        let deadline = Instant::now() + HANDSHAKE_WITHIN;
         let opening = self.opening(session)?;
         let Some(mut live) = LiveSession::open(self.cell.line(), opening, &self.journal).await?
         else {
@@ -208,7 +207,7 @@ impl Stage {
             }
             pinned => pinned,
         };
-        if !live.handshake(protocol, deadline).await? {
+        if !live.handshake(protocol, HANDSHAKE_WITHIN).await? {
             live.leave().await?;
             return Ok(None);
         }
@@ -293,6 +292,7 @@ impl Stage {
                     .collect::<Result<_, _>>()?,
                 _ => Vec::new(),
             },
+            command_place: self.surroundings.command_place.clone(),
             bundle: self.bundle.clone(),
             scratch: self.scratch.clone(),
         })

@@ -91,6 +91,7 @@ fn two_sessions(file: &spec::DrillFile, point: &str) -> (Trial, Surroundings) {
     let planned = planned.expect("the shipped drill has this point");
     let (_, interrupted) = tokio::sync::watch::channel(false);
     let surroundings = Surroundings {
+        command_place: "drills/deploy.yaml".to_owned(),
         cell: Wanted::Best,
         root: file.root.clone(),
         drill_folder: file.root.join("drills"),
