@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::journal::{
     AnswerShape, CallRole, Event, Exit, Line, Moment, Phase, Pid, Process, Row, Seq, Session,
-    SessionFault, Socket,
+    SessionFault, Socket, Way,
 };
 use crate::spec::{Crash, Drill, ReplyTiming, Signal};
 
@@ -102,6 +102,13 @@ pub(super) struct Failure<'a> {
     pub(super) fault: SessionFault,
     pub(super) detail: &'a str,
     pub(super) stderr: &'a str,
+}
+
+/// Bytes of a session so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Passed {
+    pub(super) into: u64,
+    pub(super) out: u64,
 }
 
 /// The journal with the drill that it belongs to.
@@ -315,6 +322,28 @@ impl<'a> History<'a> {
             }
             _ => false,
         })
+    }
+
+    /// What had passed over a session's pipes by then.
+    pub(super) fn passed_before(&self, of: Session, then: Seen<'_>) -> Passed {
+        let mut passed = Passed::default();
+        for seen in self.all().take(then.place) {
+            if let Event::LinePassed {
+                session,
+                way,
+                bytes,
+                ..
+            } = seen.event
+                && *session == of
+            {
+                let sum = match way {
+                    Way::ToServer => &mut passed.into,
+                    Way::FromServer => &mut passed.out,
+                };
+                *sum = sum.saturating_add(*bytes);
+            }
+        }
+        passed
     }
 
     /// The answer to the main call of a session.

@@ -154,18 +154,19 @@ async fn arm(stage: &Stage, hold: Hold) -> Result<(), TrialError> {
 /// Waits for the event that is the crash point. The proof, or what happened instead.
 async fn wait_for(stage: &Stage, point: CrashPoint, live: &LiveSession) -> Result<String, String> {
     let deadline = Instant::now() + POINT_WITHIN;
-    let server = live.server();
     let mut armed = false;
     let seen = stage
         .journal
         .watch()
         .until(deadline, |entry| {
             armed |= matches!(*entry.event, Event::Armed { .. });
-            if armed {
-                sign(entry, point, server)
-            } else {
-                None
-            }
+            armed
+                .then(|| sign(entry, point, live.server()))?
+                .filter(|sign| {
+                    // A launcher that has gone has left somebody who serves.
+                    let is_exit = matches!(*entry.event, Event::ProcessExited { .. });
+                    sign.is_ok() || !is_exit || stage.is_dead(live)
+                })
         })
         .await;
     seen.unwrap_or_else(|| {

@@ -16,7 +16,8 @@ use super::record::{self, Record};
 use super::{Surroundings, TrialError};
 use crate::cell::{Cell, Look, Plan};
 use crate::journal::{
-    AnswerShape, CallRole, Event, Journal, Moment, Pid, Place, Session, SessionFault, Watch,
+    AnswerShape, CallRole, Event, Exit, Journal, Moment, Pid, PipeEnd, Place, Session,
+    SessionFault, Watch,
 };
 use crate::remote::{Authority, Inlet, Issued, Remote};
 use crate::session::{Issue, LiveSession, Opening, fits_a_socket};
@@ -385,18 +386,38 @@ impl Stage {
         watch
     }
 
-    /// Whether the server has ended, as far as anybody has told.
+    /// Whether nobody serves the session any more, as far as anybody has told.
     pub fn is_dead(&self, live: &LiveSession) -> bool {
-        self.exit_of(live.server())
+        self.exit_of(self.serving(live))
+    }
+
+    /// The process that the client started; where that was a launcher which has gone, the one that it left: who holds
+    /// both of the session's pipes.
+    pub fn serving(&self, live: &LiveSession) -> Pid {
+        let started = live.server();
+        if self.status_of(started) != Some(Exit::Code(0)) {
+            return started;
+        }
+        let holders = |end| {
+            let holders = self.cell.line().holders(live.pipes(), end);
+            holders.unwrap_or_default()
+        };
+        let writers = holders(PipeEnd::StdoutWrite);
+        let mut readers = holders(PipeEnd::StdinRead).into_iter();
+        readers
+            .find(|reader| writers.contains(reader))
+            .unwrap_or(started)
     }
 
     pub fn exit_of(&self, pid: Pid) -> bool {
-        self.journal
-            .latest(|entry| match &*entry.event {
-                Event::ProcessExited { pid: of, .. } if *of == pid => Some(()),
-                _ => None,
-            })
-            .is_some()
+        self.status_of(pid).is_some()
+    }
+
+    fn status_of(&self, pid: Pid) -> Option<Exit> {
+        self.journal.latest(|entry| match &*entry.event {
+            Event::ProcessExited { pid: of, exit, .. } if *of == pid => Some(*exit),
+            _ => None,
+        })
     }
 
     /// Looks at the cell; where something is seen that should pass by itself, looks again.
