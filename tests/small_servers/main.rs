@@ -36,6 +36,8 @@ fn each_server_breaks_exactly_the_questions_that_it_should() {
         fs::write(path, row.drill()).unwrap();
     }
 
+    let trials_due: usize = rows.iter().map(|row| row.at.len()).sum();
+    println!("{trials_due} trials");
     let trials = run(&drills, &folder.path().join("reports"));
 
     let mut wrong = String::new();

@@ -21,7 +21,10 @@ pub enum Point {
     AfterResult,
 }
 
-pub const POINTS: [Point; 5] = [Idle, BeforeDispatch, Held, Given, AfterResult];
+const POINTS: [Point; 5] = [Idle, BeforeDispatch, Held, Given, AfterResult];
+
+/// Before a call, in the middle of it, and after it: enough where the call itself makes no difference.
+const STAGES: [Point; 3] = [Idle, Held, AfterResult];
 
 /// From these on a call has been dispatched, or is about to be.
 pub const FROM_DISPATCH_ON: &[Point] = &[BeforeDispatch, Held, Given, AfterResult];
@@ -137,13 +140,19 @@ impl Row {
             .set("/expect/revocation/within", json!("1s"))
     }
 
-    /// Every one of the five crashes, and nothing is broken.
+    /// Nothing is broken, at any of the five crashes.
     pub fn good(self) -> Self {
         self.at(&POINTS, "")
     }
 
-    pub fn everywhere(self, questions: &'static str) -> Self {
-        self.at(&POINTS, questions)
+    /// Nothing is broken, and the call is made as any other server makes it.
+    pub fn good_at_each_stage(self) -> Self {
+        self.at(&STAGES, "")
+    }
+
+    /// Whether a call is open or not.
+    pub fn with_a_call_and_without(self, questions: &'static str) -> Self {
+        self.at(&[Idle, Held], questions)
     }
 
     pub fn at(mut self, points: &[Point], questions: &'static str) -> Self {
@@ -162,9 +171,9 @@ impl Row {
         self.at(points, "")
     }
 
-    /// The same, for those of the five that are not named yet.
+    /// The same, for those of the stages that are not named yet.
     pub fn elsewhere_unseen(self, because: &'static str) -> Self {
-        let rest: Vec<Point> = POINTS
+        let rest: Vec<Point> = STAGES
             .into_iter()
             .filter(|point| !self.at.contains_key(point))
             .collect();

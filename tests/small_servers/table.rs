@@ -35,27 +35,27 @@ fn good_servers() -> Vec<Row> {
             .set("/call/arguments/text", large_text())
             .at(&[Held, AfterResult], ""),
         python("slow").good(),
-        python("pool").good(),
-        python("helper_ends").good(),
+        python("pool").at(&[BeforeDispatch, Held, AfterResult], ""),
+        python("helper_ends").good_at_each_stage(),
         python("durable")
             .set(
                 "/expect/helpers",
                 json!({ "allow": [{ "command": "^sleep 60$", "because": "it is a cache" }] }),
             )
-            .good(),
+            .good_at_each_stage(),
         python("refuses")
             .set("/recover", json!({ "operator": true }))
-            .good(),
+            .good_at_each_stage(),
         keyless(python("asks")).good(),
-        exchange(python("exchanges")).good(),
-        python("loud").good(),
-        python("rotates").at(&[Idle, Held, AfterResult], ""),
+        exchange(python("exchanges")).good_at_each_stage(),
+        python("loud").good_at_each_stage(),
+        python("rotates").good_at_each_stage(),
         node("good").good().at(&[Sent, StdinClosed], ""),
         node("drains").good(),
-        node("keep_alive").good(),
+        node("keep_alive").good_at_each_stage(),
         node("large")
             .set("/call/arguments/text", large_text())
-            .good(),
+            .good_at_each_stage(),
         perl("good").good(),
     ]
 }
@@ -64,15 +64,15 @@ fn good_servers() -> Vec<Row> {
 fn launchers() -> Vec<Row> {
     vec![
         shell("sh-exec", "exec python3 -S @python/good.py").at(&[Idle, Held], ""),
-        shell("sh-stays", "python3 -S @python/good.py; true").good(),
-        shell("stderr-closed", "exec python3 -S @python/good.py 2>&-").good(),
+        shell("sh-stays", "python3 -S @python/good.py; true").good_at_each_stage(),
+        shell("stderr-closed", "exec python3 -S @python/good.py 2>&-").good_at_each_stage(),
         // The server is the child of the cell's init: a watch over its parent's pid must not be alarmed.
         shell(
             "launcher-has-gone",
             "exec 3<&0; python3 -S @python/good.py <&3 3<&- &",
         )
         .good(),
-        python("relay").argument("@python/good.py").named("relay").good(),
+        python("relay").argument("@python/good.py").named("relay").good_at_each_stage(),
         // The server behind it still waits for its stdin to end.
         python("relay")
             .argument("@python/good.py")
@@ -145,8 +145,12 @@ fn the_end() -> Vec<Row> {
 fn helpers() -> Vec<Row> {
     vec![
         python("daemon").outlives_eof().at(&[Idle, Held], "helpers"),
-        python("worker_stays").outlives_eof().everywhere("helpers"),
-        node("detached").outlives_eof().everywhere("helpers"),
+        python("worker_stays")
+            .outlives_eof()
+            .with_a_call_and_without("helpers"),
+        node("detached")
+            .outlives_eof()
+            .with_a_call_and_without("helpers"),
         python("orphan_writer")
             .set("/expect/eof/within", json!("1500ms"))
             .at(&[BeforeDispatch], "helpers quiet effects")
@@ -157,7 +161,7 @@ fn helpers() -> Vec<Row> {
             "the sessions of a trial come one after another, so there is no living sibling",
         ),
         python("pid_file").at(&[Idle, AfterResult], "resources reconcile? revocation?"),
-        python("close_wait").everywhere("resources"),
+        python("close_wait").with_a_call_and_without("resources"),
         python("descriptors").unseen(
             &[AfterResult],
             "a session makes one call, and its descriptors end with its process",
@@ -233,8 +237,8 @@ fn credential() -> Vec<Row> {
         python("refusals").at(&[Idle, AfterResult], "revocation"),
         python("second_credential")
             .set("/server/env/AMBIENT_TOKEN", json!("of-somebody-else"))
-            .everywhere("revocation"),
-        python("widens").everywhere("revocation"),
+            .with_a_call_and_without("revocation"),
+        python("widens").with_a_call_and_without("revocation"),
         exchange(python("cached_token"))
             .at(FROM_DISPATCH_ON, "revocation")
             .elsewhere_unseen(nothing_cached),
