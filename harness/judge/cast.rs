@@ -12,6 +12,8 @@ use super::sentence::{Sentence, say};
 #[derive(Debug, Clone, Default)]
 struct Name {
     argv: String,
+    /// The program that it was started as, where that was told.
+    program: Option<String>,
     comm: String,
 }
 
@@ -46,6 +48,7 @@ impl<'a> Cast<'a> {
                 Event::ServerStarted { session, pid, argv } => {
                     cast.servers.entry(*session).or_insert((seen.seq, *pid));
                     cast.name(*pid, argv, None);
+                    cast.names.entry(*pid).or_default().program = argv.first().cloned();
                 }
                 Event::ProcessExited { pid, comm, exit } => {
                     cast.name(*pid, &[], comm.as_deref());
@@ -175,9 +178,14 @@ impl<'a> Cast<'a> {
         if long.is_empty() {
             return say("pid ").pid(pid);
         }
-        let long = crate::journal::excerpt(long, 80).replace(['\n', '\t'], " ");
+        // A title that a process gives itself is padded to the length of the arguments that it writes over.
+        let long = crate::journal::excerpt(long.trim_end(), 80).replace(['\n', '\t'], " ");
         // A process may rename itself at any time, so the name that it was started by is the stable one.
-        let short = match name.argv.split(' ').next().unwrap_or_default() {
+        let program = name.program.as_deref();
+        let short = match program
+            .or_else(|| name.argv.split(' ').next())
+            .unwrap_or_default()
+        {
             "" => name.comm.as_str(),
             path => path.rsplit('/').next().unwrap_or(path),
         };
