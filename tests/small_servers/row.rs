@@ -221,7 +221,7 @@ fn drill(name: &str, command: &[&str]) -> Value {
         "expect": {
             // An interpreter takes its time to end on a loaded machine.
             "eof": { "within": "5s" },
-            "revocation": { "within": "5s" },
+            "revocation": { "within": "10s" },
             "ownership": { "log": "{{ workdir }}/activity.jsonl", "record": {
                 "run": "/run_id", "call": "/call_id", "process": "/pid", "approval": "/approval_id",
                 "target": "/target", "key": "/key", "effect": "/remote_id", "outcome": "/outcome",
