@@ -98,12 +98,6 @@ pub enum Event {
         pid: Pid,
         argv: Vec<String>,
     },
-    /// The process that was started has ended, and this one holds the session's pipes: a launcher has done its work, and
-    /// this is the server.
-    ServerHandedOver {
-        session: Session,
-        pid: Pid,
-    },
     /// Reaped by the client while it lives, by the cell afterwards.
     ProcessExited {
         pid: Pid,

@@ -80,6 +80,8 @@ pub enum Moment {
     PointAgain,
     /// When the client was gone.
     ClientGone,
+    /// When the time to end at EOF was over, and before the remote lets anything go; only where something was left.
+    Deadline,
     /// After the observation, before any signal.
     End,
     /// 100 ms after the look at the end; only where that one showed a zombie or a half-closed socket.

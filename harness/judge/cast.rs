@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::journal::{Event, Moment, Pid, Process, Seq, Session};
+use crate::journal::{Event, Exit, Moment, Pid, PipeEnd, Process, Seq, Session};
 use crate::spec::AllowedHelper;
 
 use super::history::{Look, Seen};
@@ -12,6 +12,8 @@ use super::sentence::{Sentence, say};
 #[derive(Debug, Clone, Default)]
 struct Name {
     argv: String,
+    /// The program that it was started as, where that was told.
+    program: Option<String>,
     comm: String,
 }
 
@@ -23,6 +25,8 @@ pub(super) struct Cast<'a> {
     /// Whoever lived when the session beside was open and session A was not.
     bystanders: BTreeSet<Pid>,
     servers: BTreeMap<Session, (Seq, Pid)>,
+    /// Those of the servers that only launched another one and went.
+    heirs: BTreeMap<Session, Pid>,
     names: BTreeMap<Pid, Name>,
     /// Every process of session A that is not ours.
     tree: BTreeSet<Pid>,
@@ -32,6 +36,8 @@ pub(super) struct Cast<'a> {
 impl<'a> Cast<'a> {
     pub(super) fn of(all: impl Iterator<Item = Seen<'a>>) -> Self {
         let mut cast = Self::default();
+        let mut exits = BTreeMap::new();
+        let mut crash = usize::MAX;
         for seen in all {
             match seen.event {
                 Event::ClientStarted { pid, .. } => {
@@ -44,13 +50,13 @@ impl<'a> Cast<'a> {
                 Event::ServerStarted { session, pid, argv } => {
                     cast.servers.entry(*session).or_insert((seen.seq, *pid));
                     cast.name(*pid, argv, None);
+                    cast.names.entry(*pid).or_default().program = argv.first().cloned();
                 }
-                Event::ServerHandedOver { session, pid } => {
-                    cast.servers.insert(*session, (seen.seq, *pid));
-                }
-                Event::ProcessExited { pid, comm, .. } => {
+                Event::ProcessExited { pid, comm, exit } => {
                     cast.name(*pid, &[], comm.as_deref());
+                    exits.entry(*pid).or_insert((seen.place, *exit));
                 }
+                Event::CrashFired { .. } => crash = crash.min(seen.place),
                 Event::SignalSent { pid, comm, .. } => cast.name(*pid, &[], Some(comm)),
                 Event::Looked {
                     moment,
@@ -76,12 +82,40 @@ impl<'a> Cast<'a> {
                 _ => {}
             }
         }
+        for session in [Session::A, Session::Revoked, Session::B] {
+            let until = if session == Session::A {
+                crash
+            } else {
+                usize::MAX
+            };
+            if let Some(heir) = cast.heir(session, &exits, until) {
+                cast.heirs.insert(session, heir);
+            }
+        }
         cast.tree = cast.tree_of_a();
         cast
     }
 
+    /// A launcher may start the server and go: then who holds both of the session's pipes is the server.
+    fn heir(&self, of: Session, exits: &BTreeMap<Pid, (usize, Exit)>, until: usize) -> Option<Pid> {
+        let (_, started) = *self.servers.get(&of)?;
+        let (exited, Exit::Code(0)) = *exits.get(&started)? else {
+            return None;
+        };
+        let mut after_it = self.looks.iter().filter(|look| look.session == of);
+        let look = after_it.find(|look| (exited..until).contains(&look.seen.place))?;
+        let serves = |process: &&Process| {
+            process.pid != started && !process.is_zombie() && holds_session(process)
+        };
+        let able: Vec<&Process> = self.of_server(look).filter(serves).collect();
+        let is_child = |process: &&&Process| able.iter().any(|p| p.pid == process.ppid);
+        let first = able.iter().find(|process| !is_child(process))?;
+        Some(first.pid)
+    }
+
     fn tree_of_a(&self) -> BTreeSet<Pid> {
-        let mut tree: BTreeSet<Pid> = self.server(Session::A).into_iter().collect();
+        let started = self.servers.get(&Session::A).map(|(_, pid)| *pid);
+        let mut tree: BTreeSet<Pid> = started.into_iter().chain(self.server(Session::A)).collect();
         for look in self.looks.iter().filter(|look| look.session == Session::A) {
             tree.extend(self.of_server(look).map(|process| process.pid));
         }
@@ -98,9 +132,15 @@ impl<'a> Cast<'a> {
         }
     }
 
-    /// The process that became the server's command, or the one that it handed the session's pipes to before it ended.
+    /// The process that became the server's command; where that was a launcher which has gone, the one that it left.
     pub(super) fn server(&self, session: Session) -> Option<Pid> {
-        self.servers.get(&session).map(|(_, pid)| *pid)
+        let started = self.servers.get(&session).map(|(_, pid)| *pid);
+        self.heirs.get(&session).copied().or(started)
+    }
+
+    /// Whether the server is one that its launcher has left.
+    pub(super) fn has_lost_launcher(&self, session: Session) -> bool {
+        self.heirs.contains_key(&session)
     }
 
     /// The event that says so.
@@ -145,9 +185,14 @@ impl<'a> Cast<'a> {
         if long.is_empty() {
             return say("pid ").pid(pid);
         }
-        let long = crate::journal::excerpt(long, 80).replace(['\n', '\t'], " ");
+        // A title that a process gives itself is padded to the length of the arguments that it writes over.
+        let long = crate::journal::excerpt(long.trim_end(), 80).replace(['\n', '\t'], " ");
         // A process may rename itself at any time, so the name that it was started by is the stable one.
-        let short = match name.argv.split(' ').next().unwrap_or_default() {
+        let program = name.program.as_deref();
+        let short = match program
+            .or_else(|| name.argv.split(' ').next())
+            .unwrap_or_default()
+        {
             "" => name.comm.as_str(),
             path => path.rsplit('/').next().unwrap_or(path),
         };
@@ -172,6 +217,11 @@ impl<'a> Cast<'a> {
                 .filter_map(|helper| regex::Regex::new(&helper.command).ok())
                 .any(|pattern| pattern.is_match(command))
     }
+}
+
+/// Whether this process could serve a session: it reads what the client writes and writes what the client reads.
+pub(super) fn holds_session(process: &Process) -> bool {
+    process.holds.contains(&PipeEnd::StdinRead) && process.holds.contains(&PipeEnd::StdoutWrite)
 }
 
 /// The ancestors of a process within one look, nearest first.

@@ -14,10 +14,7 @@ use super::sentence::{Sentence, counted, say};
 
 pub(super) fn judge(history: &History<'_>, expected: &BTreeMap<CrashPoint, Count>) -> Findings {
     let point = history.crash.at;
-    let right = expected
-        .get(&point)
-        .copied()
-        .unwrap_or_else(|| by_default(history));
+    let right = right_count(history, expected);
     let effects = history.ledger.effects_in(history.window_a());
     let n = u32::try_from(effects.len()).unwrap_or(u32::MAX);
     let most = match right {
@@ -50,6 +47,12 @@ pub(super) fn judge(history: &History<'_>, expected: &BTreeMap<CrashPoint, Count
     }
     beside::own_effect(history, &mut findings);
     findings
+}
+
+/// How many effects are right at this trial's crash point.
+pub(super) fn right_count(history: &History<'_>, expected: &BTreeMap<CrashPoint, Count>) -> Count {
+    let named = expected.get(&history.crash.at).copied();
+    named.unwrap_or_else(|| by_default(history))
 }
 
 /// What is right where the drill does not say.

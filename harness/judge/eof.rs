@@ -104,7 +104,14 @@ fn status(
         // Whether we or the server were first to see the end of the client differs from run to run.
         None => say("").varies("as soon as the client was gone", "<time> after EOF"),
     };
-    let server = say("the server ").then(history.cast.called(pid));
+    let launched = if history.cast.has_lost_launcher(Session::A) {
+        ", which its launcher had left,"
+    } else {
+        ""
+    };
+    let server = say("the server ")
+        .then(history.cast.called(pid))
+        .text(launched);
     let mut findings = Findings::default();
     match (exit, &expected.status) {
         (Exit::Signal { core, .. }, _) => {

@@ -4,9 +4,12 @@
 //! has to mend: a group kill misses a session of its own, a walk over children misses an orphan.
 #![forbid(unsafe_code)]
 
-use crate::journal::{Moment, PipeEnd, Process, Session};
+use std::collections::BTreeSet;
+
+use crate::journal::{Moment, Pid, PipeEnd, Process, Session};
 use crate::spec::Helpers;
 
+use super::cast::holds_session;
 use super::finding::{Findings, unproven};
 use super::history::{History, Look};
 use super::sentence::{Sentence, counted, say};
@@ -19,7 +22,9 @@ pub(super) fn judge(history: &History<'_>, expected: &Helpers) -> Findings {
         .into_iter()
         .partition(|process| history.cast.is_allowed(&expected.allow, process.pid));
     let mut findings = Findings::default();
-    if left.is_empty() {
+    let here: BTreeSet<Pid> = left.iter().map(|process| process.pid).collect();
+    outlived(history, expected, &here, &mut findings);
+    if left.is_empty() && findings.is_clean() {
         let declared = if allowed.is_empty() {
             Sentence::default()
         } else {
@@ -30,6 +35,9 @@ pub(super) fn judge(history: &History<'_>, expected: &Helpers) -> Findings {
             say("no process that the server started was alive at the end").then(declared),
             [look.seen.seq],
         );
+        return findings;
+    }
+    if left.is_empty() {
         return findings;
     }
     if history.eof_is_withheld() && server_lives(history, &look) {
@@ -60,6 +68,46 @@ fn server_lives(history: &History<'_>, look: &Look<'_>) -> bool {
     look.processes
         .iter()
         .any(|process| Some(process.pid) == server && !process.is_zombie())
+}
+
+/// What was still there when the time to end at EOF was over, although the server had gone: that it went when the remote
+/// let go of its request is no merit of its own. While the server is there, so is whom it waits for, and `eof` tells.
+fn outlived(
+    history: &History<'_>,
+    expected: &Helpers,
+    named: &BTreeSet<Pid>,
+    findings: &mut Findings,
+) {
+    let Some(look) = history.look(Moment::Deadline) else {
+        return;
+    };
+    if server_lives(history, &look) {
+        return;
+    }
+    let outlived: Vec<&Process> = left(history, &look)
+        .into_iter()
+        .filter(|process| !history.cast.is_allowed(&expected.allow, process.pid))
+        .filter(|process| !named.contains(&process.pid))
+        .collect();
+    if outlived.is_empty() {
+        return;
+    }
+    let many = counted(
+        outlived.len(),
+        "process that the server started was",
+        "processes that the server started were",
+    );
+    let each = outlived
+        .iter()
+        .map(|process| described(history, &look, process))
+        .collect();
+    findings.broken(
+        say(format!(
+            "{many} still alive when the time to end at EOF was over, and the server was not: "
+        ))
+        .then(Sentence::list(each)),
+        [look.seen.seq],
+    );
 }
 
 /// What the server started and is still alive, without the server itself.
@@ -97,7 +145,7 @@ fn described(history: &History<'_>, look: &Look<'_>, process: &Process) -> Sente
         }
     }
     let holds = |end| process.holds.contains(&end);
-    if holds(PipeEnd::StdinRead) && holds(PipeEnd::StdoutWrite) {
+    if holds_session(process) && has_served(history, look, process) {
         told.text(
             ", which holds the session's pipes: it looks like the real server behind a wrapper",
         )
@@ -106,4 +154,11 @@ fn described(history: &History<'_>, look: &Look<'_>, process: &Process) -> Sente
     } else {
         told
     }
+}
+
+/// Whether what came out of the session can have come from this process: a helper that has only inherited the pipes has not
+/// written that much.
+fn has_served(history: &History<'_>, look: &Look<'_>, process: &Process) -> bool {
+    let passed = history.passed_before(Session::A, look.seen);
+    process.written.is_none_or(|written| written >= passed.out)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::journal::{
     AnswerShape, CallRole, Event, Exit, Line, Moment, Phase, Pid, Process, Row, Seq, Session,
-    SessionFault, Socket,
+    SessionFault, Socket, Way,
 };
 use crate::spec::{Crash, Drill, ReplyTiming, Signal};
 
@@ -108,6 +108,13 @@ pub(super) struct Failure<'a> {
 pub(super) fn is_whole(lines: &[Line]) -> bool {
     let has = |is: fn(&Event) -> bool| lines.iter().any(|line| is(&line.event));
     has(|e| matches!(e, Event::TrialEnded)) && !has(|e| matches!(e, Event::Interrupted))
+}
+
+/// Bytes of a session so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Passed {
+    pub(super) into: u64,
+    pub(super) out: u64,
 }
 
 /// The journal with the drill that it belongs to.
@@ -324,6 +331,28 @@ impl<'a> History<'a> {
             }
             _ => false,
         })
+    }
+
+    /// What had passed over a session's pipes by then.
+    pub(super) fn passed_before(&self, of: Session, then: Seen<'_>) -> Passed {
+        let mut passed = Passed::default();
+        for seen in self.all().take(then.place) {
+            if let Event::LinePassed {
+                session,
+                way,
+                bytes,
+                ..
+            } = seen.event
+                && *session == of
+            {
+                let sum = match way {
+                    Way::ToServer => &mut passed.into,
+                    Way::FromServer => &mut passed.out,
+                };
+                *sum = sum.saturating_add(*bytes);
+            }
+        }
+        passed
     }
 
     /// The answer to the main call of a session.

@@ -2,10 +2,12 @@
 //! of it stays open.
 #![forbid(unsafe_code)]
 
-use crate::journal::{Event, Exit, Seq, Session, SessionFault};
+use crate::journal::{AnswerShape, Event, Exit, Seq, Session, SessionFault};
+use crate::spec::CrashPoint;
 
+use super::effects::right_count;
 use super::ending::SIGKILL;
-use super::history::{Failure, History};
+use super::history::{Failure, History, Reply};
 use super::sentence::{Sentence, say};
 
 /// Why nothing can be answered, and the events that show it. None: the crash landed.
@@ -75,7 +77,29 @@ pub(super) fn why_not(history: &History<'_>) -> Option<(Sentence, Vec<Seq>)> {
     if crash.is_none() {
         return Some((say("the crash did not happen"), Vec::new()));
     }
-    None
+    failed_call(history).map(|reply| {
+        let told = say("the call was answered with an error and made no effect, so there was no result to crash after: ");
+        (told.quote(reply.text, "answer"), vec![reply.seen.seq])
+    })
+}
+
+/// A call that did nothing is not what the control is about, and may be the drill's own mistake: a wrong argument, a route
+/// that is missing.
+fn failed_call<'a>(history: &History<'a>) -> Option<Reply<'a>> {
+    let is_control = history.crash.at == CrashPoint::AfterResult && history.makes_effects();
+    let effects = history.ledger.effects_in(history.window_a());
+    let none_is_right = history
+        .drill
+        .expect
+        .effects
+        .ask()
+        .is_some_and(|expected| right_count(history, expected).allows(0));
+    let is_error =
+        |reply: &Reply<'_>| matches!(reply.shape, AnswerShape::ToolError | AnswerShape::Error);
+    history
+        .reply(Session::A)
+        .filter(is_error)
+        .filter(|_| is_control && effects.is_empty() && !none_is_right)
 }
 
 /// The failure of session A, where it came before the crash.

@@ -101,7 +101,7 @@ fn taken(requests: &[&Request<'_>], whose: &str, revoked: Seen<'_>, findings: &m
     }
 }
 
-/// A credential that the drill did not mint, first shown after revoking: the server fell back to another one.
+/// Another credential, or none, where that of the revoked run had been shown before: the server fell back to it.
 fn widened(
     history: &History<'_>,
     requests: &[&Request<'_>],
@@ -109,18 +109,41 @@ fn widened(
     revoked: Seen<'_>,
     findings: &mut Findings,
 ) {
-    let before = Window {
-        from: 0,
-        to: revoked.place,
-    };
-    let is_foreign = |request: &&Request<'_>| matches!(request.credential, Credential::Foreign);
-    if history.ledger.requests_in(before).any(|r| is_foreign(&r)) {
-        return;
+    let earlier = |to: usize| history.ledger.requests_in(Window { from: 0, to });
+    let is_foreign = |request: &Request<'_>| matches!(request.credential, Credential::Foreign);
+    let is_of_run = |request: &Request<'_>| matches!(request.credential, Credential::Run { .. });
+    let foreign = requests.iter().find(|request| is_foreign(request));
+    if let Some(first) = foreign.filter(|_| !earlier(revoked.place).any(is_foreign)) {
+        if earlier(first.seen.place).any(is_of_run) {
+            findings.broken(
+                say(format!(
+                    "{whose} fell back to a credential that is not of the revoked run ({})",
+                    first.name()
+                )),
+                [revoked.seq, first.seen.seq],
+            );
+        } else {
+            findings.unproven(
+                say(format!(
+                    "{whose} showed a credential that the drill did not mint, and the run's own was never shown ({})",
+                    first.name()
+                )),
+                [revoked.seq, first.seen.seq],
+            );
+        }
     }
-    if let Some(first) = requests.iter().find(|request| is_foreign(request)) {
+    // To ask without a credential where one is not needed is no fault: what the same route was shown before tells.
+    let bare = requests.iter().find(|request| {
+        let is_same = |other: &Request<'_>| other.name() == request.name();
+        matches!(request.credential, Credential::Absent)
+            && earlier(request.seen.place).any(|other| is_of_run(other) && is_same(other))
+            && !earlier(revoked.place)
+                .any(|other| matches!(other.credential, Credential::Absent) && is_same(other))
+    });
+    if let Some(first) = bare {
         findings.broken(
             say(format!(
-                "{whose} fell back to a credential that is not of the revoked run ({})",
+                "{whose} asked without any credential where that of the run is refused ({})",
                 first.name()
             )),
             [revoked.seq, first.seen.seq],

@@ -6,11 +6,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::journal::{Event, Pid, PipeEnd, Place, Process, Seq, Session, Way};
+use crate::journal::{Event, Pid, PipeEnd, Place, Process, Seq, Session};
 
-use super::cast::chain;
+use super::cast::{chain, holds_session};
 use super::finding::Findings;
-use super::history::{History, Look};
+use super::history::{History, Look, Passed};
 use super::sentence::say;
 
 /// A process, and not another one that got its pid later.
@@ -30,6 +30,7 @@ pub(super) fn judge(history: &History<'_>) -> Findings {
             looks.push(look.seen.seq);
             for process in history.cast.of_server(look).filter(|p| !p.is_zombie()) {
                 let may_hold = path.contains(&(process.pid, process.started))
+                    || is_worker(process, &of_session, &path)
                     || is_being_born(process, look, &of_session, &path);
                 in_process(history, look, process, may_hold, &mut named, &mut findings);
             }
@@ -53,6 +54,16 @@ pub(super) fn judge(history: &History<'_>) -> Findings {
         findings.held(told, evidence);
     }
     findings
+}
+
+/// A fork of the server that still has its hand on the session is the server's own program, with the server's own memory.
+/// One that has cut itself loose is not.
+fn is_worker(process: &Process, looks: &[Look<'_>], path: &BTreeSet<Who>) -> bool {
+    let holds = [PipeEnd::StdinRead, PipeEnd::StdoutWrite];
+    let has_hand = holds.iter().any(|end| process.holds.contains(end));
+    let mut all = looks.iter().flat_map(|look| look.processes);
+    has_hand
+        && all.any(|other| path.contains(&(other.pid, other.started)) && other.argv == process.argv)
 }
 
 /// Between fork and exec a child shows its parent's memory, and with it the environment that it will not keep. Only a copy
@@ -125,7 +136,7 @@ fn path_of(history: &History<'_>, session: Session, looks: &[Look<'_>]) -> BTree
     };
     let with_output: Vec<(&Look<'_>, Passed)> = looks
         .iter()
-        .map(|look| (look, passed_before(history, session, look)))
+        .map(|look| (look, history.passed_before(session, look.seen)))
         .collect();
     // Before the first byte nothing tells a server from a helper that inherited its pipes. Such a look only counts where
     // there is no better one.
@@ -174,7 +185,7 @@ fn path_in(look: &Look<'_>, server: Pid, passed: Passed) -> Vec<Who> {
         .filter(|process| !process.is_zombie())
         .filter(|process| {
             if passed.out == 0 {
-                return holds_both(process);
+                return holds_session(process);
             }
             let least = passed.out.min(passed.into);
             wire.carries(process.pid) && process.written.is_none_or(|written| written >= least)
@@ -182,10 +193,6 @@ fn path_in(look: &Look<'_>, server: Pid, passed: Passed) -> Vec<Who> {
         .filter_map(way_down)
         .flatten()
         .collect()
-}
-
-fn holds_both(process: &Process) -> bool {
-    process.holds.contains(&PipeEnd::StdinRead) && process.holds.contains(&PipeEnd::StdoutWrite)
 }
 
 /// The processes through which a session may pass: from its stdin, by way of pipes that one of them writes and the next
@@ -223,34 +230,6 @@ impl Wire {
     fn carries(&self, pid: Pid) -> bool {
         self.from_stdin.contains(&pid) && self.to_stdout.contains(&pid)
     }
-}
-
-/// Bytes of the session so far.
-#[derive(Clone, Copy, Default)]
-struct Passed {
-    into: u64,
-    out: u64,
-}
-
-fn passed_before(history: &History<'_>, of: Session, look: &Look<'_>) -> Passed {
-    let mut passed = Passed::default();
-    for seen in history.all().take(look.seen.place) {
-        if let Event::LinePassed {
-            session,
-            way,
-            bytes,
-            ..
-        } = seen.event
-            && *session == of
-        {
-            let sum = match way {
-                Way::ToServer => &mut passed.into,
-                Way::FromServer => &mut passed.out,
-            };
-            *sum = sum.saturating_add(*bytes);
-        }
-    }
-    passed
 }
 
 fn in_texts(history: &History<'_>, findings: &mut Findings) {

@@ -15,8 +15,9 @@ use crate::spec;
 /// The header that is looked at for the variables of templates where the drill names no authority.
 const DEFAULT_HEADER: &str = "authorization";
 
-/// The scheme of RFC 6750. Its name is compared without regard to case (RFC 9110, section 11.1).
-const SCHEME: &str = "bearer";
+/// The scheme of RFC 6750, and the one that Django, Gitea and others have for the same thing. Names of schemes are compared
+/// without regard to case (RFC 9110, section 11.1).
+const SCHEMES: [&str; 2] = ["bearer", "token"];
 
 /// Who issues and revokes the credential of a run. Cheap to clone; all clones are one authority.
 #[derive(Debug, Clone)]
@@ -207,7 +208,9 @@ impl Authority {
 /// in `Authorization` a token without a scheme is not a credential, and is left to be found foreign.
 fn token_in<'a>(header: &str, value: &'a str) -> &'a str {
     match value.split_once(' ') {
-        Some((scheme, token)) if scheme.eq_ignore_ascii_case(SCHEME) => token.trim(),
+        Some((scheme, token)) if SCHEMES.iter().any(|s| scheme.eq_ignore_ascii_case(s)) => {
+            token.trim()
+        }
         _ if header.eq_ignore_ascii_case(DEFAULT_HEADER) => "",
         _ => value,
     }
@@ -292,6 +295,7 @@ mod tests {
             );
         }
         assert!(judge(&authority, Some(&format!("bearer  {token} "))).1);
+        assert!(judge(&authority, Some(&format!("Token {token}"))).1);
     }
 
     #[test]

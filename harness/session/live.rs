@@ -365,15 +365,6 @@ impl LiveSession {
         self.server
     }
 
-    /// The process that was started has ended, and this one has taken the session over.
-    pub fn hand_over(&mut self, to: Pid) {
-        self.server = to;
-        self.journal.append(Event::ServerHandedOver {
-            session: self.session,
-            pid: to,
-        });
-    }
-
     pub fn pipes(&self) -> &[Pipe] {
         &self.pipes
     }

@@ -217,8 +217,7 @@ pub(super) async fn end_politely(
     } else {
         within.min(IMPATIENT)
     };
-    stage.is_dead(&mut live)?;
-    let server = live.server();
+    let server = stage.serving(&live);
     // A client that has already gone cannot be asked; the sweep that follows ends what is left.
     if live.close(Stream::Stdin).await.is_ok() {
         stage

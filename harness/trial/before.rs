@@ -8,9 +8,7 @@ use tokio::time::Instant;
 use super::rehearsal::rehearse;
 use super::stage::Stage;
 use super::{Surroundings, TrialError, enter};
-use crate::journal::{
-    AnswerShape, CallRole, Entry, Event, Exit, Moment, Phase, Session, SessionFault,
-};
+use crate::journal::{CallRole, Entry, Event, Moment, Phase, Session, SessionFault};
 use crate::remote::Hold;
 use crate::session::LiveSession;
 use crate::spec::{Crash, CrashPoint};
@@ -52,7 +50,7 @@ pub(super) async fn reach(
         stage
             .issue(&mut live, Session::A, CallRole::Main, &drill.call, call_id)
             .await?;
-        wait_for(stage, crash.at, &mut live).await?
+        wait_for(stage, crash.at, &live).await
     };
     let proof = match reached {
         Ok(proof) => proof,
@@ -64,7 +62,7 @@ pub(super) async fn reach(
             return Ok(None);
         }
     };
-    if stage.is_dead(&mut live)? {
+    if stage.is_dead(&live) {
         let instead = "the server had already ended".to_owned();
         stage.journal.append(Event::PointMissed {
             point: crash.at,
@@ -154,68 +152,43 @@ async fn arm(stage: &Stage, hold: Hold) -> Result<(), TrialError> {
 }
 
 /// Waits for the event that is the crash point. The proof, or what happened instead.
-async fn wait_for(
-    stage: &Stage,
-    point: CrashPoint,
-    live: &mut LiveSession,
-) -> Result<Result<String, String>, TrialError> {
+async fn wait_for(stage: &Stage, point: CrashPoint, live: &LiveSession) -> Result<String, String> {
     let deadline = Instant::now() + POINT_WITHIN;
-    let mut watch = stage.journal.watch();
     let mut armed = false;
-    let mut applied = false;
-    loop {
-        let server = live.server();
-        let seen = watch
-            .until(deadline, |entry| {
-                armed |= matches!(*entry.event, Event::Armed { .. });
-                applied |= armed && matches!(*entry.event, Event::EffectApplied { .. });
-                if armed {
-                    sign(entry, point, server, applied)
-                } else {
-                    None
-                }
-            })
-            .await;
-        return Ok(match seen {
-            Some(Sign::Reached(proof)) => Ok(proof),
-            Some(Sign::Missed(instead)) => Err(instead),
-            Some(Sign::Ended(_)) if !stage.is_dead(live)? => continue,
-            Some(Sign::Ended(exit)) => Err(format!(
-                "the server ended with {exit} before the point was reached"
-            )),
-            None => Err(format!(
-                "the point was not reached within {} s; {}",
-                POINT_WITHIN.as_secs(),
-                requests_so_far(stage)
-            )),
-        });
-    }
+    let seen = stage
+        .journal
+        .watch()
+        .until(deadline, |entry| {
+            armed |= matches!(*entry.event, Event::Armed { .. });
+            armed
+                .then(|| sign(entry, point, live.server()))?
+                .filter(|sign| {
+                    // A launcher that has gone has left somebody who serves.
+                    let is_exit = matches!(*entry.event, Event::ProcessExited { .. });
+                    sign.is_ok() || !is_exit || stage.is_dead(live)
+                })
+        })
+        .await;
+    seen.unwrap_or_else(|| {
+        let happened = requests_so_far(stage);
+        Err(format!(
+            "the point was not reached within {} s; {happened}",
+            POINT_WITHIN.as_secs()
+        ))
+    })
 }
 
-/// What an event says of the crash point.
-enum Sign {
-    /// It is the point; the proof.
-    Reached(String),
-    /// The point will not come; what happened instead.
-    Missed(String),
-    /// The process that was started has ended.
-    Ended(Exit),
-}
-
-/// Whether this event is the crash point, or shows that it will not come. `applied`: the call has made an effect.
-fn sign(entry: &Entry, point: CrashPoint, server: i32, applied: bool) -> Option<Sign> {
+fn sign(entry: &Entry, point: CrashPoint, server: i32) -> Option<Result<String, String>> {
     match (&*entry.event, point) {
-        (Event::ConnectionHeld { connection }, CrashPoint::BeforeDispatch) => {
-            Some(Sign::Reached(format!(
-                "connection {connection}, which carries the effect, is held pending; no byte of it has arrived"
-            )))
-        }
-        (Event::RequestHeld { request }, CrashPoint::Sent) => Some(Sign::Reached(format!(
+        (Event::ConnectionHeld { connection }, CrashPoint::BeforeDispatch) => Some(Ok(format!(
+            "connection {connection}, which carries the effect, is held pending; no byte of it has arrived"
+        ))),
+        (Event::RequestHeld { request }, CrashPoint::Sent) => Some(Ok(format!(
             "request {request} has arrived whole and is not applied"
         ))),
-        (Event::ReplyHeld { request, status }, CrashPoint::AfterAcceptance) => Some(Sign::Reached(
-            format!("request {request} was applied and its reply, status {status}, is withheld"),
-        )),
+        (Event::ReplyHeld { request, status }, CrashPoint::AfterAcceptance) => Some(Ok(format!(
+            "request {request} was applied and its reply, status {status}, is withheld"
+        ))),
         (
             Event::CallAnswered {
                 session: Session::A,
@@ -224,9 +197,7 @@ fn sign(entry: &Entry, point: CrashPoint, server: i32, applied: bool) -> Option<
                 ..
             },
             CrashPoint::AfterResult,
-        ) if applied || *shape == AnswerShape::Result => Some(Sign::Reached(format!(
-            "the client has read the answer, {shape:?}"
-        ))),
+        ) => Some(Ok(format!("the client has read the answer, {shape:?}"))),
         (
             Event::CallAnswered {
                 session: Session::A,
@@ -236,18 +207,20 @@ fn sign(entry: &Entry, point: CrashPoint, server: i32, applied: bool) -> Option<
                 ..
             },
             _,
-        ) => Some(Sign::Missed(format!(
+        ) => Some(Err(format!(
             "the call was answered before the point was reached, {shape:?}: {}",
             crate::journal::excerpt(text, 300)
         ))),
-        (Event::ProcessExited { pid, exit, .. }, _) if *pid == server => Some(Sign::Ended(*exit)),
+        (Event::ProcessExited { pid, exit, .. }, _) if *pid == server => Some(Err(format!(
+            "the server ended with {exit} before the point was reached"
+        ))),
         (
             Event::StdoutEnded {
                 session: Session::A,
                 ..
             },
             _,
-        ) => Some(Sign::Missed(
+        ) => Some(Err(
             "the server closed its stdout before the point was reached".to_owned(),
         )),
         (
@@ -258,7 +231,7 @@ fn sign(entry: &Entry, point: CrashPoint, server: i32, applied: bool) -> Option<
                 ..
             },
             _,
-        ) => Some(Sign::Missed(detail.clone())),
+        ) => Some(Err(detail.clone())),
         _ => None,
     }
 }

@@ -39,7 +39,7 @@ pub(super) async fn call(
     };
     let drill = Arc::clone(&stage.drill);
     enter(&stage.journal, Phase::Beside);
-    if stage.is_dead(&mut live)? {
+    if stage.is_dead(&live) {
         live.failed(
             SessionFault::Lost,
             "its server ended while session A was there",

@@ -81,7 +81,7 @@ pub(super) async fn crash_and_observe(
         .await?;
     stage.read_record(Moment::End);
     stage.search_logs(Session::A)?;
-    let in_time = stage.exit_of(live.server());
+    let in_time = stage.exit_of(stage.serving(live));
     Ok(Aftermath { clients, in_time })
 }
 
@@ -190,7 +190,7 @@ impl Observer<'_> {
             }
             if self.nothing_to_wait_for(live)? {
                 self.hear_of_the_exit(live).await;
-                self.end(false)?;
+                self.end(live, false).await?;
                 return Ok(());
             }
             let exited = watch
@@ -199,7 +199,7 @@ impl Observer<'_> {
                 })
                 .await;
             if exited.is_none() {
-                self.end(true)?;
+                self.end(live, true).await?;
                 return Ok(());
             }
         }
@@ -211,7 +211,7 @@ impl Observer<'_> {
         if self.crash.close.is_empty() && self.crash.signal == Signal::Stop {
             return;
         }
-        let server = live.server();
+        let server = self.stage.serving(live);
         let told = |entry: &Entry| match &*entry.event {
             Event::ProcessExited { pid, .. } if *pid == server => Some(()),
             _ => None,
@@ -220,8 +220,12 @@ impl Observer<'_> {
         let _ = self.stage.journal.watch().until(deadline, told).await;
     }
 
-    fn end(&self, deadline_passed: bool) -> Result<(), TrialError> {
+    async fn end(&self, live: &LiveSession, deadline_passed: bool) -> Result<(), TrialError> {
         let empty = survivors(self.stage, self.clients)?.is_empty();
+        if deadline_passed && !empty {
+            let moment = Moment::Deadline;
+            self.stage.look(moment, None, Session::A, live).await?;
+        }
         self.stage.journal.append(Event::ObservationEnded {
             empty,
             deadline_passed,
@@ -277,7 +281,8 @@ impl Observer<'_> {
             })
             .unwrap_or_default();
         // An expression that is meant for a helper may match the server's own command as well.
-        let is_helper = |pid| pid != live.server();
+        let server = self.stage.serving(live);
+        let is_helper = |pid| pid != server;
         Ok(survivors.iter().all(|survivor| {
             is_helper(survivor.pid)
                 && allowed

@@ -20,11 +20,13 @@ const CONNECTED_WITHIN: Duration = Duration::from_secs(4);
 /// How often `/proc/net/tcp` is read while a connection attempt waits for the kernel's next try.
 const CONNECTING_EVERY: Duration = Duration::from_millis(5);
 
-/// What the server was in the middle of, a reply that came with the release, costs time on a loaded machine; a process
-/// that spins does so in every window. As many windows are looked at as it takes to find one without, at most these.
+/// What the server was in the middle of, a reply that came with the release, costs time on a loaded machine, and so does the
+/// end of a wrapper, a shell and a server one after another; a process that spins does so in every window. As many windows
+/// are looked at as it takes to find one in which nothing moved, at most these.
 const WINDOWS: usize = 3;
 
-/// Watches until a window has passed in which nobody wanted to run for most of the time. Ends at once when nobody is left.
+/// Watches until a window has passed in which nobody ended and hardly anybody wanted to run. Ends at once when nobody is
+/// left.
 pub(super) async fn watch_quiet(stage: &Stage, clients: &HashSet<Pid>) -> Result<(), TrialError> {
     connections_settle(stage).await?;
     stage.journal.append(Event::QuietStarted);
@@ -39,7 +41,7 @@ pub(super) async fn watch_quiet(stage: &Stage, clients: &HashSet<Pid>) -> Result
         .max(SHORTEST_WINDOW);
     let mut seen = window(stage, clients, length).await?;
     for _ in 1..WINDOWS {
-        if !seen.wanted.values().any(|wanted| *wanted > seen.length / 2) {
+        if !seen.is_moving() {
             break;
         }
         seen = window(stage, clients, length).await?;
@@ -48,6 +50,7 @@ pub(super) async fn watch_quiet(stage: &Stage, clients: &HashSet<Pid>) -> Result
         empty,
         length,
         wanted,
+        ended: _,
     } = seen;
     stage.journal.append(Event::QuietEnded {
         empty,
@@ -63,6 +66,15 @@ struct Window {
     length: u64,
     /// By those present at both ends, ns.
     wanted: BTreeMap<Pid, u64>,
+    /// Somebody ended meanwhile.
+    ended: bool,
+}
+
+impl Window {
+    /// Whether what is left is still on its way. Who waits wants no more of the CPU than a timer takes.
+    fn is_moving(&self) -> bool {
+        !self.empty && (self.ended || self.wanted.values().sum::<u64>() > self.length / 4)
+    }
 }
 
 async fn window(
@@ -89,6 +101,7 @@ async fn window(
         empty: after.is_empty(),
         length: u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX),
         wanted: wanted_between(&before, &after),
+        ended: after.len() < before.len(),
     })
 }
 

@@ -16,8 +16,8 @@ use super::record::{self, Record};
 use super::{Surroundings, TrialError};
 use crate::cell::{Cell, Look, Plan, Present};
 use crate::journal::{
-    AnswerShape, CallRole, Event, Journal, Moment, Pid, PipeEnd, Place, Session, SessionFault,
-    Watch,
+    AnswerShape, CallRole, Event, Exit, Journal, Moment, Pid, PipeEnd, Place, Session,
+    SessionFault, Watch,
 };
 use crate::remote::{Authority, Inlet, Issued, Remote};
 use crate::session::{Issue, LiveSession, Opening, fits_a_socket};
@@ -218,7 +218,7 @@ impl Stage {
                 .await?;
             self.answered(session, CallRole::Before, &call_id).await;
         }
-        if self.is_dead(&mut live)? {
+        if self.is_dead(&live) {
             live.failed(
                 SessionFault::Lost,
                 "the server ended before the call was issued",
@@ -410,31 +410,38 @@ impl Stage {
         present.retain(|present| !bystanders.contains(&present.pid));
     }
 
-    /// Whether the server has ended, as far as anybody has told. A launcher that has started the server and gone leaves one
-    /// that lives: whoever holds both of the session's pipes.
-    pub fn is_dead(&self, live: &mut LiveSession) -> Result<bool, TrialError> {
-        if !self.exit_of(live.server()) {
-            return Ok(false);
+    /// Whether nobody serves the session any more, as far as anybody has told.
+    pub fn is_dead(&self, live: &LiveSession) -> bool {
+        self.exit_of(self.serving(live))
+    }
+
+    /// The process that the client started; where that was a launcher which has gone, the one that it left: who holds
+    /// both of the session's pipes.
+    pub fn serving(&self, live: &LiveSession) -> Pid {
+        let started = live.server();
+        if self.status_of(started) != Some(Exit::Code(0)) {
+            return started;
         }
-        let holders = |end| self.cell.line().holders(live.pipes(), end);
-        let writers = holders(PipeEnd::StdoutWrite)?;
-        let heir = holders(PipeEnd::StdinRead)?
-            .into_iter()
-            .filter(|pid| writers.contains(pid))
-            .min();
-        if let Some(heir) = heir {
-            live.hand_over(heir);
-        }
-        Ok(heir.is_none())
+        let holders = |end| {
+            let holders = self.cell.line().holders(live.pipes(), end);
+            holders.unwrap_or_default()
+        };
+        let writers = holders(PipeEnd::StdoutWrite);
+        let mut readers = holders(PipeEnd::StdinRead).into_iter();
+        readers
+            .find(|reader| writers.contains(reader))
+            .unwrap_or(started)
     }
 
     pub fn exit_of(&self, pid: Pid) -> bool {
-        self.journal
-            .latest(|entry| match &*entry.event {
-                Event::ProcessExited { pid: of, .. } if *of == pid => Some(()),
-                _ => None,
-            })
-            .is_some()
+        self.status_of(pid).is_some()
+    }
+
+    fn status_of(&self, pid: Pid) -> Option<Exit> {
+        self.journal.latest(|entry| match &*entry.event {
+            Event::ProcessExited { pid: of, exit, .. } if *of == pid => Some(*exit),
+            _ => None,
+        })
     }
 
     /// Looks at the cell; where something is seen that should pass by itself, looks again.

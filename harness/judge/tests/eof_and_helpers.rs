@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::tale::*;
 use crate::journal::*;
+use crate::judge::Verdict;
 use crate::spec::{CrashPoint, Question};
 
 fn point() -> Tale {
@@ -307,9 +308,125 @@ fn a_helper_whose_server_is_still_there_is_a_logical_orphan() {
 fn the_real_server_behind_a_wrapper_is_recognised() {
     let mut real = process(HELPER);
     real.holds = vec![PipeEnd::StdinRead, PipeEnd::StdoutWrite];
+    real.written = Some(10_000);
     point()
         .alive_from(Moment::Point, &real)
         .breaks(Question::Helpers, "the real server behind a wrapper");
+}
+
+#[test]
+fn a_helper_that_has_only_inherited_the_pipes_is_not_taken_for_the_server() {
+    let mut worker = process(HELPER);
+    worker.holds = vec![PipeEnd::StdinRead, PipeEnd::StdoutWrite];
+    point()
+        .alive_from(Moment::Point, &worker)
+        .breaks(Question::Helpers, "which keeps the server's output open");
+}
+
+/// A worker that waits for the remote when the time to end is over, and ends when the remote lets it go.
+fn worker_at_the_deadline(others: &[Pid]) -> Tale {
+    let worker = process(HELPER);
+    let processes = others.iter().map(|pid| process(*pid));
+    let look = Event::Looked {
+        moment: Moment::Deadline,
+        session: Session::A,
+        processes: processes.chain([worker]).collect(),
+        sockets: Vec::new(),
+    };
+    let is_end = |e: &Event| matches!(e, Event::ObservationEnded { .. });
+    point().wait(is_end, 2000 * MS).before(is_end, [look])
+}
+
+#[test]
+fn a_helper_that_outlives_the_server_to_the_deadline_breaks_although_it_ends_later() {
+    worker_at_the_deadline(&[]).breaks_only(
+        Question::Helpers,
+        "1 process that the server started was still alive when the time to end at EOF was over, and the server was \
+         not: `sleep 600` (pid 7)",
+    );
+    let allowed = json!({
+        "expect": { "helpers": { "allow": [{ "command": "^sleep", "because": "durable" }] } },
+    });
+    worker_at_the_deadline(&[])
+        .drilled_with(allowed)
+        .holds(Question::Helpers);
+}
+
+#[test]
+fn a_helper_of_a_server_that_is_still_there_at_the_deadline_is_not_left() {
+    worker_at_the_deadline(&[SERVER]).holds(Question::Helpers);
+}
+
+// ---- a launcher that has gone ------------------------------------------------------------------------------------
+
+/// The command started the server and went; the server has the cell's init as its parent.
+fn launched() -> Tale {
+    let mut heir = process(HELPER);
+    heir.ppid = 1;
+    heir.holds = process(SERVER).holds;
+    heir.written = process(SERVER).written;
+    heir.secrets_in_environ = process(SERVER).secrets_in_environ;
+    point()
+        .change(move |event| match event {
+            Event::ProcessExited { pid, .. } if *pid == SERVER => {
+                *pid = HELPER;
+                true
+            }
+            Event::Looked { processes, .. } => {
+                let server = processes.iter_mut().find(|process| process.pid == SERVER);
+                server.is_some_and(|server| {
+                    *server = heir.clone();
+                    true
+                })
+            }
+            _ => false,
+        })
+        .after(
+            |e| {
+                matches!(
+                    e,
+                    Event::ServerStarted {
+                        session: Session::A,
+                        ..
+                    }
+                )
+            },
+            [exited(SERVER, 0)],
+        )
+}
+
+#[test]
+fn the_server_that_a_launcher_has_left_is_the_one_that_is_asked() {
+    launched().holds_saying(
+        Question::Eof,
+        "the server `sleep 600` (pid 7), which its launcher had left, exited with status 0, 2 ms after EOF",
+    );
+    let judgement = launched().judged();
+    for answer in &judgement.answers {
+        assert_eq!(answer.verdict, Verdict::Held, "{}", answer.because);
+    }
+    launched()
+        .without(|e| matches!(e, Event::ProcessExited { pid: HELPER, .. }))
+        .wait(|e| matches!(e, Event::ObservationEnded { .. }), 2000 * MS)
+        .breaks(Question::Eof, "was still running 2 s after EOF");
+}
+
+#[test]
+fn a_server_that_fails_before_the_crash_has_left_no_heir() {
+    launched()
+        .change(|event| match event {
+            Event::ProcessExited {
+                pid: SERVER, exit, ..
+            } => {
+                *exit = Exit::Code(1);
+                true
+            }
+            _ => false,
+        })
+        .leaves_open(
+            Question::Eof,
+            "had already ended, with status 1, before the crash",
+        );
 }
 
 #[test]

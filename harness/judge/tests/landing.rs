@@ -185,3 +185,28 @@ fn a_server_killed_by_the_crash_itself_may_be_reaped_before_the_crash_is_noted()
     tale.holds(Question::Helpers);
     assert!(tale.asked(Question::Eof).is_none());
 }
+
+#[test]
+fn a_call_that_failed_without_an_effect_is_no_control() {
+    let tale = Tale::good(CrashPoint::AfterResult)
+        .without(|e| matches!(e, Event::EffectApplied { request: 1, .. }))
+        .change(|event| match event {
+            Event::CallAnswered {
+                session: Session::A,
+                shape,
+                text,
+                ..
+            } => {
+                (*shape, *text) = (AnswerShape::ToolError, "no such project".to_owned());
+                true
+            }
+            _ => false,
+        });
+    all_open(
+        &tale,
+        "so there was no result to crash after: “no such project”",
+    );
+    // Where the drill says that such a call changes nothing, that is its result.
+    tale.drilled_with(serde_json::json!({ "expect": { "effects": { "after-result": 0 } } }))
+        .holds(Question::Effects);
+}

@@ -141,6 +141,40 @@ fn a_request_without_any_credential_is_no_fallback() {
 }
 
 #[test]
+fn to_ask_without_a_credential_what_was_refused_with_one_is_a_fallback() {
+    let bare = [
+        request_by(61, "POST /builds", Credential::Absent),
+        Event::RequestRefused {
+            request: 61,
+            credential: Credential::Absent,
+        },
+    ];
+    point()
+        .after(
+            |e| matches!(e, Event::RequestRefused { request: 8, .. }),
+            bare,
+        )
+        .breaks_only(
+            Question::Revocation,
+            "the revoked session asked without any credential where that of the run is refused (POST /builds)",
+        );
+}
+
+#[test]
+fn a_server_that_has_never_shown_the_runs_credential_has_not_fallen_back() {
+    Tale::good(CrashPoint::Idle)
+        .change(|event| match event {
+            Event::RequestReceived { credential, .. }
+            | Event::RequestRefused { credential, .. } => {
+                *credential = Credential::Foreign;
+                true
+            }
+            _ => false,
+        })
+        .leaves_open(Question::Revocation, "the run's own was never shown");
+}
+
+#[test]
 fn an_authority_that_does_not_refuse_leaves_it_open() {
     point()
         .change(|event| match event {

@@ -61,6 +61,17 @@ fn a_child_between_fork_and_exec_is_no_helper_with_the_credential() {
 }
 
 #[test]
+fn a_fork_of_the_server_that_serves_its_session_may_hold_what_the_server_holds() {
+    let mut worker = with_token(process(HELPER));
+    worker.argv = process(SERVER).argv;
+    worker.holds = vec![PipeEnd::StdinRead, PipeEnd::StdoutWrite];
+    let tale = point().alive_from(Moment::Point, &worker);
+    tale.holds(Question::Secrets);
+    // Left behind it is a helper, and still the same program.
+    tale.breaks_only(Question::Helpers, "(pid 7)");
+}
+
+#[test]
 fn a_helper_that_inherited_the_pipes_is_not_the_server() {
     let mut helper = with_token(process(HELPER));
     helper.holds = vec![

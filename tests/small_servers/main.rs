@@ -1,0 +1,159 @@
+//! Small servers in several languages, good and bad, through the built command: each breaks exactly the questions that it
+//! should.
+//!
+//! ```text
+//!   table ──> one drill file a row ──> cargo-drill, once ──> JSON lines ──> compared, crash by crash
+//! ```
+//!
+//! They share nothing with the harness but the protocol, and fail in ways of their own: a thread that blocks, a task that
+//! is cancelled, a process that was forked, an event loop that a timer keeps alive.
+
+mod row;
+mod table;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use row::Row;
+use table::table;
+
+#[test]
+fn each_server_breaks_exactly_the_questions_that_it_should() {
+    let rows = with_runtime(table());
+    let folder = tempfile::tempdir().unwrap();
+    let drills = folder.path().join("drills");
+    fs::create_dir(&drills).unwrap();
+    for row in &rows {
+        let path = drills.join(format!("{}.yaml", row.name));
+        assert!(!path.exists(), "{} stands twice in the table", row.name);
+        fs::write(path, row.drill()).unwrap();
+    }
+
+    let trials_due: usize = rows.iter().map(|row| row.at.len()).sum();
+    println!("{trials_due} trials");
+    let trials = run(&drills, &folder.path().join("reports"));
+
+    let mut wrong = String::new();
+    for row in &rows {
+        for (point, expected) in &row.at {
+            let name = format!("{}::{}", row.name, point.name());
+            let Some(trial) = trials.get(&name) else {
+                writeln!(wrong, "\n{name} was not run").unwrap();
+                continue;
+            };
+            let (not_held, told) = not_held(trial);
+            let expected: BTreeSet<String> = expected.iter().map(|&q| q.to_owned()).collect();
+            if not_held != expected {
+                writeln!(wrong, "\n{name}\n  table:    {expected:?}{told}").unwrap();
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn each_server_of_the_folders_stands_in_the_table() {
+    let drills: String = table().iter().map(Row::drill).collect();
+    for (folder, ending) in [("python", ".py"), ("node", ".mjs"), ("perl", ".pl")] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("fixtures")
+            .join(folder);
+        for entry in fs::read_dir(path).unwrap() {
+            let file = entry.unwrap().file_name().into_string().unwrap();
+            let is_server = file.ends_with(ending) && !file.starts_with("mcp.");
+            assert!(
+                !is_server || drills.contains(&format!("/{folder}/{file}")),
+                "fixtures/{folder}/{file} is not drilled"
+            );
+        }
+    }
+}
+
+/// The rows whose language is installed here.
+fn with_runtime(rows: Vec<Row>) -> Vec<Row> {
+    let mut present = BTreeMap::new();
+    for runtime in ["python3", "node", "perl"] {
+        let output = Command::new(runtime).arg("--version").output();
+        let is_there = output.is_ok_and(|output| output.status.success());
+        if !is_there {
+            println!("skipped: there is no {runtime} here");
+        }
+        present.insert(runtime, is_there);
+    }
+    rows.into_iter()
+        .filter(|row| present[row.runtime])
+        .collect()
+}
+
+/// The questions that did not hold, as the table names them, and what the judge said of them.
+fn not_held(trial: &Value) -> (BTreeSet<String>, String) {
+    let mut questions = BTreeSet::new();
+    let mut told = String::new();
+    for answer in trial["answers"].as_array().unwrap() {
+        let question = answer["question"].as_str().unwrap();
+        match answer["verdict"].as_str().unwrap() {
+            "held" => continue,
+            "broken" => questions.insert(question.to_owned()),
+            _ => questions.insert(format!("{question}?")),
+        };
+        write!(
+            told,
+            "\n  measured: {question} is {}: {}",
+            answer["verdict"], answer["because"]
+        )
+        .unwrap();
+    }
+    if let Some(error) = trial.get("error").and_then(Value::as_str) {
+        questions.insert("error".to_owned());
+        write!(told, "\n  measured: error: {error}").unwrap();
+    }
+    (questions, told)
+}
+
+/// The folder of Python itself comes first: `python3` may be a script that looks for it, and takes longer than Python.
+fn path() -> OsString {
+    let mut path = std::env::var_os("PATH").unwrap_or_default();
+    let asked = Command::new("python3")
+        .args([
+            "-c",
+            "import os, sys; print(os.path.dirname(sys.executable), end='')",
+        ])
+        .output();
+    if let Some(asked) = asked.ok().filter(|asked| asked.status.success()) {
+        let mut folder = OsString::from_vec(asked.stdout);
+        folder.push(":");
+        folder.push(path);
+        path = folder;
+    }
+    path
+}
+
+/// Runs all drills at once. Trials mostly wait, so many of them share a processor.
+fn run(drills: &Path, reports: &Path) -> BTreeMap<String, Value> {
+    let output = Command::new(env!("CARGO_BIN_EXE_cargo-drill"))
+        .args(["--format", "json", "--test-threads", "12", "--drills"])
+        .arg(drills)
+        .arg("--reports")
+        .arg(reports)
+        .env("PATH", path())
+        .env_remove("CI")
+        .output()
+        .unwrap();
+    let diagnostics = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{diagnostics}");
+    String::from_utf8(output.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| {
+            let trial: Value = serde_json::from_str(line).unwrap();
+            (trial["name"].as_str().unwrap().to_owned(), trial)
+        })
+        .collect()
+}
