@@ -91,8 +91,10 @@ pub struct Present {
     pub command: String,
     /// In clock ticks since boot: tells a pid that was used again.
     pub started: u64,
-    /// Time on the CPU and time waiting for it, over all threads, ns.
+    /// Time on the CPU and time waiting for it, over all threads, ns. What it waits for now is not in it yet.
     pub wanted: u64,
+    /// How often its first thread has gone to sleep, where that one is not asleep now.
+    pub slept: Option<u64>,
 }
 
 /// From the cell to the harness.

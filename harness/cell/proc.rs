@@ -101,6 +101,7 @@ pub(super) fn census(root: Pid) -> io::Result<Vec<Present>> {
                 command: argv(&cmdline).join(" "),
                 started: stat.started,
                 wanted: wanted(&folder),
+                slept: (stat.state == 'R').then(|| slept(&folder)).flatten(),
             })
         })
         .collect();
@@ -358,6 +359,15 @@ fn written(folder: &Path) -> Option<u64> {
         .trim()
         .parse()
         .ok()
+}
+
+/// `voluntary_ctxt_switches` of proc_pid_status(5).
+fn slept(folder: &Path) -> Option<u64> {
+    let status = fs::read_to_string(folder.join("status")).ok()?;
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("voluntary_ctxt_switches:"))?;
+    line.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 /// Time on the CPU plus time waiting for it, ns, over all threads: `/proc/PID/schedstat` is the leader's alone.

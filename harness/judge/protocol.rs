@@ -71,7 +71,7 @@ pub(super) fn judge_unlanded(history: &History<'_>) -> Findings {
         let stderr = if failure.stderr.trim().is_empty() {
             say(" and wrote nothing to stderr")
         } else {
-            say("; its stderr ended with ").quote(failure.stderr, "stderr")
+            say("; its stderr ended with ").quote_end(failure.stderr, "stderr")
         };
         findings.broken(say(what).then(detail).then(stderr), [failure.seen.seq]);
     }

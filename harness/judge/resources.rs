@@ -187,7 +187,7 @@ fn next_session(history: &History<'_>, findings: &mut Findings) -> Option<Seq> {
         let stderr = if failure.stderr.trim().is_empty() {
             say(", and wrote nothing to stderr")
         } else {
-            say("; its stderr ended with ").quote(failure.stderr, "stderr")
+            say("; its stderr ended with ").quote_end(failure.stderr, "stderr")
         };
         findings.broken(
             say(format!(

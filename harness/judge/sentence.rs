@@ -70,6 +70,17 @@ impl Sentence {
         self.varies(format!("“{quoted}”"), format!("“<{what}>”"))
     }
 
+    /// As [`Self::quote`], and where the text is long, its end.
+    pub(super) fn quote_end(self, text: &str, what: &str) -> Self {
+        let text = text.trim();
+        let from = text.len().saturating_sub(QUOTED);
+        let from = (from..=text.len()).find(|&i| text.is_char_boundary(i));
+        let end = &text[from.unwrap_or_default()..];
+        let before = if end.len() < text.len() { "…" } else { "" };
+        let quoted = end.replace(['\n', '\t'], " ");
+        self.varies(format!("“{before}{quoted}”"), format!("“<{what}>”"))
+    }
+
     /// A word of a server that is the same in every run.
     pub(super) fn word(self, word: &str) -> Self {
         self.text(format!("“{}”", one_line(word.trim(), QUOTED)))
@@ -177,6 +188,14 @@ mod tests {
         assert!(sentence.said().ends_with("bytes more)”"));
         assert!(sentence.said().len() < 250);
         assert_eq!(sentence.stable(), "“<stderr>”");
+    }
+
+    #[test]
+    fn of_what_ends_with_the_reason_the_end_is_quoted() {
+        let text = format!("{}\nno DATABASE_URL\n", "x".repeat(1000));
+        let said = Sentence::default().quote_end(&text, "stderr").said();
+        assert!(said.starts_with("“…x") && said.ends_with("x no DATABASE_URL”"));
+        assert!(said.len() < QUOTED + 20, "{said}");
     }
 
     #[test]

@@ -97,22 +97,30 @@ async fn window(
             break;
         }
     }
+    let length = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
     Ok(Window {
         empty: after.is_empty(),
-        length: u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX),
-        wanted: wanted_between(&before, &after),
+        length,
+        wanted: wanted_between(&before, &after, length),
         ended: after.len() < before.len(),
     })
 }
 
-fn wanted_between(before: &[Present], after: &[Present]) -> BTreeMap<Pid, u64> {
+/// Who is awake at both ends and has not slept in between wanted the CPU all the time: the kernel counts a wait only when it
+/// is over, and on a loaded machine one may be longer than the window.
+fn wanted_between(before: &[Present], after: &[Present], length: u64) -> BTreeMap<Pid, u64> {
     after
         .iter()
         .filter_map(|late| {
             let early = before
                 .iter()
                 .find(|early| (early.pid, early.started) == (late.pid, late.started))?;
-            Some((late.pid, late.wanted.saturating_sub(early.wanted)))
+            let wanted = if late.slept.is_some() && late.slept == early.slept {
+                length
+            } else {
+                late.wanted.saturating_sub(early.wanted)
+            };
+            Some((late.pid, wanted))
         })
         .collect()
 }
