@@ -297,6 +297,7 @@ fn good_rows(room: Room) -> Vec<Row> {
         Row::manner("durable-helper").drilled("helpers: none", format!("helpers: {durable}")),
         Row::manner("loud-stderr"),
         Row::manner("large-frames"),
+        Row::manner("broken-pipe"),
         Row::good("slow-but-in-time")
             .env(r#"DRAIN_MS: "1500""#)
             .drilled(WITHIN, "eof: { within: 4s }"),
@@ -432,6 +433,9 @@ fn rows_of_the_record(room: Room) -> Vec<Row> {
                     "a dispatch cannot be held in this cell, and after the result the row is there",
                 ),
         },
+        Row::fault("shared-log-torn").everywhere(&Expected::Unseen(
+            "no other session writes in the moment between two halves of a row",
+        )),
         Row::fault("shared-owner").everywhere(&Expected::Unseen("no other session is open")),
         Row::fault("unknown-as-failed")
             .waits_for_its_reply()
