@@ -6,6 +6,7 @@
 mod call;
 mod crash;
 mod expect;
+mod limits;
 mod remote;
 mod server;
 
@@ -20,6 +21,7 @@ use super::forms;
 pub use call::*;
 pub use crash::*;
 pub use expect::*;
+pub use limits::*;
 pub use remote::*;
 pub use server::*;
 
