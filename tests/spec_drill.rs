@@ -6,11 +6,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use cargo_drill::spec::{
-    self, Asked, Authority, Call, Client, Correlation, Count, Crash, CrashPoint, Drill, Eof,
-    Exchange, Expect, Helpers, Kill, Known, Lookup, Network, Outcomes, Ownership, Plain, Protocol,
-    Question, Quiet, Reconcile, ReconcileEffects, RecordPointers, Recover, Recovery, Remote,
-    Repeats, Reply, ReplyTiming, Requirement, Revocation, Route, Server, Signal, Span, Status,
-    StdinKind, Stream,
+    self, Asked, Authority, Call, Client, Correlation, Count, CpuTime, Crash, CrashPoint, Drill,
+    Eof, Exchange, Expect, Helpers, Kill, Known, Limits, Lookup, Network, Outcomes, Ownership,
+    Plain, Protocol, Question, Quiet, Reconcile, ReconcileEffects, RecordPointers, Recover,
+    Recovery, Remote, Repeats, Reply, ReplyTiming, Requirement, Revocation, Route, Server, Signal,
+    Size, Span, Status, StdinKind, Stream,
 };
 use serde_json::{Value, json};
 
@@ -97,6 +97,11 @@ fn the_drill_of_the_design_means_what_it_says() {
             stdin: StdinKind::Pipe,
             protocol: Protocol::Auto,
             network: Network::Closed,
+            limits: Limits {
+                processes: Some(64),
+                memory: Some(Size(256 << 20)),
+                cpu: Some(CpuTime(Duration::from_secs(10))),
+            },
         },
         remote: Some(Remote {
             routes: vec![
@@ -329,6 +334,49 @@ fn what_the_schema_forbids_the_types_refuse_as_well() {
     }
     for span in ["1", "s", "1h", "-1s", "1.5s", "99999999999999999999s"] {
         assert!(serde_json::from_value::<Span>(json!(span)).is_err());
+    }
+}
+
+#[test]
+fn sizes_and_cpu_time_are_written_in_the_usual_ways() {
+    let mib = |n: u64| Size(n << 20);
+    for (written, right) in [
+        (json!(268_435_456), mib(256)),
+        (json!("268435456"), mib(256)),
+        (json!("256MiB"), mib(256)),
+        (json!("256Mi"), mib(256)),
+        (json!("256M"), mib(256)),
+        (json!("256MB"), mib(256)),
+        (json!("256 mb"), mib(256)),
+        (json!("1GiB"), mib(1024)),
+        (json!("1g"), mib(1024)),
+        (json!("1.5GiB"), mib(1536)),
+        (json!("2048K"), mib(2)),
+        (json!("1T"), mib(1 << 20)),
+    ] {
+        let size: Size = serde_json::from_value(written.clone()).unwrap();
+        assert_eq!(size, right, "{written}");
+        let again = serde_json::to_value(size).unwrap();
+        assert_eq!(serde_json::from_value::<Size>(again).unwrap(), size);
+    }
+    assert_eq!(
+        serde_json::to_value(mib(256)).unwrap(),
+        "256MiB",
+        "the form that the documentation shows"
+    );
+    for wrong in ["", "MiB", "256X", "1.2.3G", "-1G", "99999999999999999999"] {
+        assert!(
+            serde_json::from_value::<Size>(json!(wrong)).is_err(),
+            "{wrong}"
+        );
+    }
+    for (written, ms) in [
+        (json!("10s"), 10_000),
+        (json!(10), 10_000),
+        (json!(0.5), 500),
+    ] {
+        let time: CpuTime = serde_json::from_value(written).unwrap();
+        assert_eq!(time, CpuTime(Duration::from_millis(ms)));
     }
 }
 

@@ -1,15 +1,17 @@
 //! What runs inside: the ancestor of client and server. It spawns what it is told, reaps everything, reports each spawn
 //! and exit, and ends all when the harness goes away, however that happens.
 //!
-//! One thread, one loop over two descriptors: the socket to the harness and a signalfd for SIGCHLD. It decides nothing.
+//! One loop over two descriptors, the socket to the harness and a signalfd for SIGCHLD, and beside it the thread of the
+//! [`Guard`]. It decides nothing but that a limit is a limit.
 
 use std::io::{self, Write as _};
-use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -19,6 +21,9 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid as NixPid;
 
+use super::bounds::Bounds;
+use super::guard::Guard;
+use super::kill::kill_all;
 use super::message::{Order, Report, Wanted, receive, send};
 use super::proc::Sought;
 use super::room::{self, Room};
@@ -73,13 +78,10 @@ fn run() -> io::Result<()> {
                 return not_ready(&socket, error.to_string());
             }
         };
-        let init = Init {
-            socket,
-            root: subreaper,
-            port: room.port,
-        };
+        plan.bounds.harden_user();
+        let init = Init::new(socket, subreaper, room.port, plan.bounds);
         let served = init.serve(room, CellKind::Subreaper, false);
-        init.end()?;
+        end_all()?;
         return served;
     }
     let user_namespace = match room::leave_host(plan.open_network) {
@@ -96,13 +98,9 @@ fn run() -> io::Result<()> {
             std::mem::forget(scratch);
             // The outer process kills us when the socket closes; should it be killed itself, the kernel does.
             prctl::set_pdeathsig(Signal::SIGKILL)?;
-            match room::furnish(plan.open_network) {
+            match room::furnish(plan.open_network, user_namespace, plan.bounds) {
                 Ok(room) => {
-                    let init = Init {
-                        socket,
-                        root: 1,
-                        port: room.port,
-                    };
+                    let init = Init::new(socket, 1, room.port, plan.bounds);
                     // When we return, the kernel ends the rest.
                     init.serve(room, CellKind::Namespaces, user_namespace)
                 }
@@ -159,14 +157,49 @@ fn outlive(socket: &UnixStream, init: i32) -> io::Result<()> {
     }
 }
 
-struct Init {
+/// The socket to the harness, for two threads.
+pub(super) struct Teller {
     socket: UnixStream,
+    /// Frames must not interleave.
+    turn: Mutex<()>,
+}
+
+impl Teller {
+    pub fn tell(&self, report: &Report) -> io::Result<()> {
+        self.hand_over(report, &[])
+    }
+
+    fn hand_over(&self, report: &Report, descriptors: &[RawFd]) -> io::Result<()> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        send(&self.socket, report, descriptors)
+    }
+}
+
+struct Init {
+    teller: Arc<Teller>,
+    guard: Arc<Guard>,
     /// Whose descendants are the cell: 1 in a namespace, our own pid under a subreaper.
     root: Pid,
     port: u16,
+    /// How many were waited for after a limit was exceeded; absent when that was told.
+    ended: std::cell::Cell<Option<u64>>,
 }
 
 impl Init {
+    fn new(socket: UnixStream, root: Pid, port: u16, bounds: Bounds) -> Self {
+        let teller = Arc::new(Teller {
+            socket,
+            turn: Mutex::new(()),
+        });
+        Self {
+            guard: Arc::new(Guard::new(root, bounds, Arc::clone(&teller))),
+            teller,
+            root,
+            port,
+            ended: std::cell::Cell::new(Some(0)),
+        }
+    }
+
     fn serve(&self, room: Room, kind: CellKind, user_namespace: bool) -> io::Result<()> {
         let mut children = SigSet::empty();
         children.add(Signal::SIGCHLD);
@@ -181,12 +214,12 @@ impl Init {
             packet_socket: room.packets.is_some(),
             port: room.port,
         };
-        send(&self.socket, &ready, &descriptors)?;
+        self.teller.hand_over(&ready, &descriptors)?;
         // The harness alone holds the listener now: when it goes, nobody listens.
         drop(room);
         loop {
             let mut watched = [
-                PollFd::new(self.socket.as_fd(), PollFlags::POLLIN),
+                PollFd::new(self.teller.socket.as_fd(), PollFlags::POLLIN),
                 PollFd::new(exits.as_fd(), PollFlags::POLLIN),
             ];
             match poll(&mut watched, PollTimeout::NONE) {
@@ -199,8 +232,14 @@ impl Init {
                 self.reap()?;
             }
             if order {
-                match receive::<Order>(&self.socket) {
-                    Ok(Some((order, descriptors))) => self.obey(order, descriptors)?,
+                match receive::<Order>(&self.teller.socket) {
+                    Ok(Some((order, descriptors))) => {
+                        if self.guard.is_exceeded() {
+                            // Who asks because the client has gone hears the reason first.
+                            self.guard.has_told();
+                        }
+                        self.obey(order, descriptors)?;
+                    }
                     Ok(None) | Err(_) => return Ok(()),
                 }
             }
@@ -216,7 +255,8 @@ impl Init {
                 env,
                 cwd,
             } => {
-                let report = match spawn(&argv, env, &cwd, descriptors) {
+                let started = self.guard.admit(|| spawn(&argv, env, &cwd, descriptors));
+                let report = match started {
                     Ok(pid) => Report::Spawned { ticket, pid },
                     Err(error) => Report::NotSpawned {
                         ticket,
@@ -306,11 +346,9 @@ impl Init {
                 self.report(&report)
             }
             Order::TcpSocket { ticket } => match sys::tcp_socket() {
-                Ok(socket) => send(
-                    &self.socket,
-                    &Report::TcpSocket { ticket },
-                    &[socket.as_raw_fd()],
-                ),
+                Ok(socket) => self
+                    .teller
+                    .hand_over(&Report::TcpSocket { ticket }, &[socket.as_raw_fd()]),
                 Err(error) => self.report(&Report::Failed {
                     ticket,
                     because: error.to_string(),
@@ -329,9 +367,17 @@ impl Init {
         loop {
             let pid = match waitid(Id::All, peek) {
                 Ok(WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, _, _)) => pid,
+                Err(Errno::ECHILD) if self.guard.is_exceeded() => return self.tell_of_the_end(),
                 Ok(_) | Err(Errno::ECHILD) => return Ok(()),
                 Err(error) => return Err(error.into()),
             };
+            if self.guard.is_exceeded() {
+                // The guard still counts the dead.
+                self.guard.has_told();
+                waitpid(pid, None)?;
+                self.ended.set(self.ended.get().map(|ended| ended + 1));
+                continue;
+            }
             let comm = proc::comm(pid.as_raw());
             let exit = match waitpid(pid, None)? {
                 WaitStatus::Exited(_, code) => Exit::Code(code),
@@ -349,22 +395,28 @@ impl Init {
         }
     }
 
-    fn report(&self, report: &Report) -> io::Result<()> {
-        send(&self.socket, report, &[])
+    /// Once, when nobody is left of those that the guard has killed.
+    fn tell_of_the_end(&self) -> io::Result<()> {
+        self.guard.has_told();
+        match self.ended.take() {
+            Some(ended) => self.report(&Report::Cleared { ended }),
+            None => Ok(()),
+        }
     }
 
-    /// What the kernel does for a namespace, by hand: kills all descendants, again and again, because a process can fork
-    /// while we count.
-    fn end(&self) -> io::Result<()> {
-        loop {
-            for pid in proc::below(self.root)? {
-                let _ = kill(NixPid::from_raw(pid), Signal::SIGKILL);
-            }
-            match waitpid(None, None) {
-                Err(Errno::ECHILD) => return Ok(()),
-                Ok(_) | Err(Errno::EINTR) => {}
-                Err(error) => return Err(error.into()),
-            }
+    fn report(&self, report: &Report) -> io::Result<()> {
+        self.teller.tell(report)
+    }
+}
+
+/// What the kernel does for a namespace, by hand.
+fn end_all() -> io::Result<()> {
+    kill_all(&[])?;
+    loop {
+        match waitpid(None, None) {
+            Err(Errno::ECHILD) => return Ok(()),
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
         }
     }
 }

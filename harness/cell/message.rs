@@ -9,7 +9,10 @@ use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, s
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::journal::{CellKind, Exit, Moment, Pid, PipeEnd, Process, Session, Socket};
+use super::bounds::Bounds;
+use crate::journal::{
+    CellKind, Eater, Exit, Limit, Moment, Pid, PipeEnd, Process, Session, Socket,
+};
 
 /// Joins an order with its report.
 pub type Ticket = u64;
@@ -30,6 +33,7 @@ pub struct Plan {
     pub wanted: Wanted,
     /// The server may use the host's network.
     pub open_network: bool,
+    pub bounds: Bounds,
     /// A folder that does not exist: the cell makes it, and removes it when all in the cell has ended. So it goes also
     /// where the harness was killed.
     pub scratch: PathBuf,
@@ -155,6 +159,17 @@ pub enum Report {
         pid: Pid,
         exit: Exit,
         comm: Option<String>,
+    },
+    /// The processes used more than they may: all of them are killed, and no exit is reported any more.
+    Exceeded {
+        limit: Limit,
+        most: u64,
+        used: u64,
+        by: Vec<Eater>,
+    },
+    /// All that were killed have ended, this many.
+    Cleared {
+        ended: u64,
     },
 }
 

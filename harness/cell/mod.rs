@@ -10,12 +10,17 @@ compile_error!(
      container: docker run --rm -v \"$PWD\":/src -w /src rust:1 sh -c 'cargo install cargo-drill && cargo drill'"
 );
 
+mod bounds;
+mod guard;
 pub(crate) mod inside;
+mod kill;
 mod message;
 mod outside;
 mod proc;
 mod room;
 mod sys;
+mod usage;
 
+pub use bounds::Bounds;
 pub use message::{Pipe, Plan, Present, Wanted};
 pub use outside::{Cell, CellError, Doorway, Line, Look, Spawn};

@@ -374,6 +374,25 @@ fn read_reports(shared: &Shared, journal: &Journal) {
                 });
                 continue;
             }
+            Report::Exceeded {
+                limit,
+                most,
+                used,
+                by,
+            } => {
+                journal.append(Event::LimitExceeded {
+                    limit: *limit,
+                    most: *most,
+                    used: *used,
+                    by: by.clone(),
+                    rehearsal: false,
+                });
+                continue;
+            }
+            Report::Cleared { ended } => {
+                journal.append(Event::CellCleared { ended: *ended });
+                continue;
+            }
             Report::Seen {
                 ticket,
                 moment,

@@ -6,7 +6,10 @@ use std::fs;
 use std::io;
 use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+
+use nix::unistd::geteuid;
 
 use super::message::{Pipe, Present};
 use super::sys;
@@ -112,14 +115,7 @@ pub(super) fn census(root: Pid) -> io::Result<Vec<Present>> {
 /// The pids below `root`, zombies included.
 pub(super) fn below(root: Pid) -> io::Result<HashSet<Pid>> {
     let mut parents = HashMap::new();
-    for entry in fs::read_dir("/proc")? {
-        let Some(pid) = entry?
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse::<Pid>().ok())
-        else {
-            continue;
-        };
+    for pid in pids()? {
         if let Some(stat) = Stat::read(Path::new("/proc").join(pid.to_string()).as_path()) {
             parents.insert(pid, stat.ppid);
         }
@@ -146,6 +142,22 @@ pub(super) fn below(root: Pid) -> io::Result<HashSet<Pid>> {
         .collect())
 }
 
+/// All pids that `/proc` shows, by rising number.
+pub(super) fn pids() -> io::Result<impl Iterator<Item = Pid>> {
+    Ok(fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()))
+}
+
+/// The threads of all processes of the user that this process runs as.
+pub(super) fn threads_of_user() -> io::Result<u64> {
+    let user = geteuid().as_raw();
+    let of_user = pids()?.filter_map(|pid| {
+        let folder = Path::new("/proc").join(pid.to_string());
+        let metadata = fs::metadata(&folder).ok()?;
+        (metadata.uid() == user).then(|| Stat::read(&folder))?
+    });
+    Ok(of_user.map(|stat| stat.threads).sum())
+}
+
 /// The name of a process, also of a zombie.
 pub(super) fn comm(pid: Pid) -> Option<String> {
     let text = fs::read(format!("/proc/{pid}/comm")).ok()?;
@@ -157,15 +169,23 @@ pub(super) fn comm(pid: Pid) -> Option<String> {
 }
 
 /// The fields of `/proc/PID/stat` that are looked at.
-struct Stat {
-    comm: String,
+pub(super) struct Stat {
+    pub comm: String,
     state: char,
-    ppid: Pid,
+    pub ppid: Pid,
     pgid: Pid,
     sid: Pid,
-    threads: u64,
-    started: u64,
+    pub threads: u64,
+    /// In clock ticks since boot.
+    pub started: u64,
     flags: u64,
+    /// CPU time in clock ticks: its own, and that of the processes that it has waited for.
+    pub ran: u64,
+    pub ran_waited: u64,
+    /// Bytes of its address space.
+    pub size: u64,
+    /// In pages.
+    pub resident: u64,
 }
 
 impl Stat {
@@ -175,13 +195,13 @@ impl Stat {
         matches!(self.state, 'Z' | 'X') || self.flags & PF_EXITING != 0
     }
 
-    fn read(folder: &Path) -> Option<Self> {
+    pub fn read(folder: &Path) -> Option<Self> {
         let bytes = fs::read(folder.join("stat")).ok()?;
         let text = String::from_utf8_lossy(&bytes);
         // The name stands in parentheses and may itself hold any of `) (`: the last one closes it.
         let (open, close) = (text.find('(')?, text.rfind(')')?);
         let fields: Vec<&str> = text[close + 1..].split_ascii_whitespace().collect();
-        let number = |field: usize| fields.get(field - 3)?.parse().ok();
+        let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
         Some(Self {
             comm: text[open + 1..close].to_owned(),
             state: fields.first()?.chars().next()?,
@@ -191,6 +211,10 @@ impl Stat {
             threads: number(20)?,
             started: number(22)?,
             flags: number(9)?,
+            ran: number(14)? + number(15)?,
+            ran_waited: number(16)? + number(17)?,
+            size: number(23)?,
+            resident: number(24)?,
         })
     }
 }

@@ -19,6 +19,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{getegid, geteuid};
 
+use super::bounds::Bounds;
 use super::sys;
 
 /// The remote's port where the network is the cell's own: always the same, so that it can stand in a snapshot.
@@ -54,7 +55,11 @@ pub(super) fn leave_host(open_network: bool) -> io::Result<bool> {
 }
 
 /// Furnishes the namespaces; runs as their PID 1.
-pub(super) fn furnish(open_network: bool) -> io::Result<Room> {
+pub(super) fn furnish(
+    open_network: bool,
+    user_namespace: bool,
+    bounds: Bounds,
+) -> io::Result<Room> {
     let step = |what: &'static str| {
         move |error: io::Error| io::Error::new(error.kind(), format!("{what}: {error}"))
     };
@@ -71,6 +76,7 @@ pub(super) fn furnish(open_network: bool) -> io::Result<Room> {
     mount(Some("proc"), "/proc", Some("proc"), plain, None::<&str>)
         .map_err(io::Error::from)
         .map_err(step("failed to mount /proc"))?;
+    bounds.harden_namespace(user_namespace);
     for folder in COVERED {
         cover(Path::new(folder)).map_err(step("failed to cover the host's sockets"))?;
     }

@@ -3,8 +3,12 @@
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::path::Path;
+use std::sync::LazyLock;
 
 use nix::libc;
+use nix::sys::utsname::uname;
+use nix::unistd::{SysconfVar, sysconf};
 
 /// Takes ownership of a descriptor that the kernel has just installed in this process.
 pub(super) fn own(raw: RawFd) -> OwnedFd {
@@ -25,6 +29,74 @@ pub(super) fn fork_single_threaded() -> nix::Result<Fork> {
     match unsafe { nix::unistd::fork() }? {
         nix::unistd::ForkResult::Parent { child } => Ok(Fork::Parent(child.as_raw())),
         nix::unistd::ForkResult::Child => Ok(Fork::Child),
+    }
+}
+
+/// The kernel counts CPU time in these towards programs (`USER_HZ` of proc(5)).
+pub(super) fn ticks_to_ns(ticks: u64) -> u64 {
+    static PER_SECOND: LazyLock<u64> = LazyLock::new(|| configured(SysconfVar::CLK_TCK, 100));
+    ticks.saturating_mul(1_000_000_000 / *PER_SECOND)
+}
+
+pub(super) fn pages_to_bytes(pages: u64) -> u64 {
+    static SIZE: LazyLock<u64> = LazyLock::new(|| configured(SysconfVar::PAGE_SIZE, 4096));
+    pages.saturating_mul(*SIZE)
+}
+
+fn configured(what: SysconfVar, usual: u64) -> u64 {
+    let value = sysconf(what).ok().flatten();
+    value
+        .and_then(|value| u64::try_from(value).ok())
+        .filter(|value| *value > 0)
+        .unwrap_or(usual)
+}
+
+/// Whether the kernel lists the children of a process (`CONFIG_PROC_CHILDREN`).
+pub(super) fn lists_children() -> bool {
+    static LISTS: LazyLock<bool> =
+        LazyLock::new(|| Path::new("/proc/thread-self/children").exists());
+    *LISTS
+}
+
+/// Whether the kernel is at least this one.
+pub(super) fn kernel_is_at_least(wanted: (u32, u32)) -> bool {
+    let Ok(name) = uname() else { return false };
+    let release = name.release().to_string_lossy();
+    let mut numbers = release
+        .split(|c: char| !c.is_ascii_digit())
+        .map(|number| number.parse::<u32>().ok());
+    let version = numbers.next().flatten().zip(numbers.next().flatten());
+    version.is_some_and(|version| version >= wanted)
+}
+
+/// Whether two processes have one and the same memory, as a child has between vfork(2) and execve(2). `None` where the
+/// kernel does not tell (kcmp(2)).
+pub(super) fn have_one_memory(one: i32, other: i32) -> Option<bool> {
+    const KCMP_VM: i32 = 1;
+    // SAFETY: the call takes five integers, of which the last two mean nothing here.
+    match unsafe { libc::syscall(libc::SYS_kcmp, one, other, KCMP_VM, 0, 0) } {
+        -1 => None,
+        order => Some(order == 0),
+    }
+}
+
+/// Lets the calling thread run before all others that want to, where that is allowed, and more than they otherwise.
+pub(super) fn run_first() {
+    let lowest = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the call reads a `sched_param`, which outlives it. The C library's own function may refuse to speak of one
+    // thread alone, so it is not used.
+    let is_first = unsafe {
+        libc::syscall(
+            libc::SYS_sched_setscheduler,
+            0,
+            libc::SCHED_RR | libc::SCHED_RESET_ON_FORK,
+            &raw const lowest,
+        )
+    } == 0;
+    if !is_first {
+        const MOST: i32 = -20;
+        // SAFETY: the call takes three integers. On Linux it is about the calling thread (setpriority(2)).
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, MOST) };
     }
 }
 
@@ -197,4 +269,16 @@ pub(super) fn tcp_of(pidfd: &OwnedFd, fd: RawFd) -> Option<(u16, u16, u8)> {
         )
     };
     (got == 0).then_some((local, peer, state))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_is_as_old_as_it_is() {
+        // pidfd_getfd(2), which the cell needs, came with 5.6.
+        assert!(kernel_is_at_least((5, 6)));
+        assert!(!kernel_is_at_least((1000, 0)));
+    }
 }

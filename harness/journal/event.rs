@@ -11,8 +11,8 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::seen::{
-    AnswerShape, CallRole, CellKind, Credential, Exit, LineShape, Moment, Phase, Pid, Place,
-    Process, Row, Session, SessionFault, Socket, Way,
+    AnswerShape, CallRole, CellKind, Credential, Eater, Exit, Limit, LineShape, Moment, Phase, Pid,
+    Place, Process, Row, Session, SessionFault, Socket, Way,
 };
 use crate::spec::{Crash, CrashPoint, Signal};
 
@@ -118,6 +118,24 @@ pub enum Event {
         pid: Pid,
         signal: Signal,
         comm: String,
+    },
+    /// The processes of the session used more than they may: the cell kills them all, and the client with them. No exit
+    /// of theirs is told one by one.
+    LimitExceeded {
+        limit: Limit,
+        /// A number, bytes or ns, as the limit is.
+        most: u64,
+        used: u64,
+        /// Those with the most of it.
+        by: Vec<Eater>,
+        /// It was in the rehearsal of the call, which has a cell of its own.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        rehearsal: bool,
+    },
+    /// All of them have ended.
+    CellCleared {
+        /// How many were waited for, the client among them.
+        ended: u64,
     },
 
     // ---- the session -----------------------------------------------------------------------------------------

@@ -244,6 +244,26 @@ impl Row {
     }
 }
 
+/// What the processes of a session have a limit of, together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Limit {
+    Processes,
+    Threads,
+    /// Bytes at one moment.
+    Memory,
+    /// CPU time in one session, ns.
+    Cpu,
+}
+
+/// Processes of one name, and what they use together of something that has a limit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Eater {
+    pub comm: String,
+    pub processes: u64,
+    pub uses: u64,
+}
+
 /// What kind of line went through the session's pipes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -14,7 +14,7 @@ use super::{Answer, Verdict};
 const SHOWN: usize = 50;
 
 /// How far the journal goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ending {
     /// To the end of the trial.
     Whole,
@@ -22,12 +22,15 @@ pub(super) enum Ending {
     Interrupted(Phase),
     /// The harness was killed: the journal just stops.
     CutShort(Phase),
+    /// A limit of the cell was exceeded before the question was decided.
+    Exceeded { told: Sentence, evidence: Vec<Seq> },
 }
 
 impl Ending {
     fn sentence(self) -> Option<Sentence> {
         let (what, phase) = match self {
             Self::Whole => return None,
+            Self::Exceeded { told, .. } => return Some(told),
             Self::Interrupted(phase) => ("interrupted", phase),
             Self::CutShort(phase) => ("cut short", phase),
         };
@@ -117,6 +120,24 @@ impl Findings {
         let mut sentence = Sentence::join(sentences, "; ");
         if found.is_none() {
             sentence = say("no event in the journal decides it");
+        }
+        // Where the cell has ended everybody, that is the reason for all that is missing.
+        if let Ending::Exceeded {
+            told,
+            evidence: breach,
+        } = &ending
+            && verdict != Verdict::Broken
+        {
+            return Answer {
+                question,
+                verdict: Verdict::Unproven,
+                because: format!("{}, before this was decided", told.said()),
+                stable: format!("{}, before this was decided", told.stable()),
+                evidence: breach.clone(),
+                known: false,
+                repeat: None,
+                unstable: None,
+            };
         }
         // A journal that stops early may prove a fault; that nothing more would have come it cannot prove.
         let verdict = match (ending.sentence(), verdict) {

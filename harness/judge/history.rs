@@ -14,6 +14,7 @@ use crate::spec::{Crash, Drill, ReplyTiming, Signal};
 use super::cast::Cast;
 use super::finding::Ending;
 use super::ledger::Ledger;
+use super::limit::Breach;
 
 /// An event and where it stands.
 #[derive(Debug, Clone, Copy)]
@@ -124,6 +125,8 @@ pub(super) struct History<'a> {
     pub(super) crash: &'a Crash,
     pub(super) ledger: Ledger<'a>,
     pub(super) cast: Cast<'a>,
+    /// A limit of the cell was exceeded.
+    pub(super) breach: Option<Breach<'a>>,
     lines: &'a [Line],
 }
 
@@ -139,8 +142,23 @@ impl<'a> History<'a> {
             crash,
             ledger: Ledger::of(seen(lines)),
             cast: Cast::of(seen(lines)),
+            breach: Breach::of(seen(lines)),
             lines,
         })
+    }
+
+    /// Without what the cell did when a limit was exceeded, and what came of that.
+    pub(super) fn up_to_breach(self) -> Self {
+        let Some(breach) = self.breach else {
+            return self;
+        };
+        let lines = &self.lines[..breach.place()];
+        Self {
+            ledger: Ledger::of(seen(lines)),
+            cast: Cast::of(seen(lines)),
+            lines,
+            ..self
+        }
     }
 
     pub(super) fn all(&self) -> impl DoubleEndedIterator<Item = Seen<'a>> + use<'a> {

@@ -24,6 +24,7 @@ mod helpers;
 mod history;
 mod landed;
 mod ledger;
+mod limit;
 mod ownership;
 mod protocol;
 mod quiet;
@@ -71,6 +72,7 @@ pub fn judge(drill: &Drill, lines: &[Line]) -> Judgement {
     if let Some(because) = failure_of_ours(&history) {
         return error(because);
     }
+    let history = history.up_to_breach();
     let mut answers: Vec<Answer> = Question::ALL
         .into_iter()
         .filter_map(|question| answer(&history, question))
@@ -125,6 +127,7 @@ fn answer(history: &History<'_>, question: Question) -> Option<Answer> {
             }
             let mut findings = match question {
                 Question::Protocol => protocol::judge_unlanded(history),
+                Question::Resources => resources::judge_unlanded(history),
                 _ => Findings::default(),
             };
             findings.unproven(reason, evidence);
@@ -132,7 +135,11 @@ fn answer(history: &History<'_>, question: Question) -> Option<Answer> {
         }
         None => judged(history, question)?,
     };
-    Some(findings.answer(question, history.ending()))
+    let ending = match history.breach {
+        Some(breach) => limit::ending(history, breach, question),
+        None => history.ending(),
+    };
+    Some(findings.answer(question, ending))
 }
 
 fn judged(history: &History<'_>, question: Question) -> Option<Findings> {

@@ -1,4 +1,5 @@
-//! `resources`: zombies, sockets in `CLOSE_WAIT`, and whatever else keeps the next session from being as good as the first.
+//! `resources`: zombies, sockets in `CLOSE_WAIT`, and whatever else keeps the next session from being as good as the first;
+//! and a limit of the cell that was exceeded.
 //!
 //! One look shows what may be gone a moment later; only what two looks 100 ms apart both show is left behind.
 #![forbid(unsafe_code)]
@@ -13,7 +14,7 @@ use super::history::{History, Look};
 use super::sentence::{counted, say};
 
 pub(super) fn judge(history: &History<'_>) -> Findings {
-    let mut findings = Findings::default();
+    let mut findings = judge_unlanded(history);
     let mut evidence: Vec<Seq> = Vec::new();
     let moments = [
         (Moment::Point, Moment::PointAgain, "at the crash"),
@@ -44,6 +45,15 @@ pub(super) fn judge(history: &History<'_>) -> Findings {
             )),
             evidence,
         );
+    }
+    findings
+}
+
+/// What can be said where the crash did not land: more than the limit is too much at any time.
+pub(super) fn judge_unlanded(history: &History<'_>) -> Findings {
+    let mut findings = Findings::default();
+    if let Some(breach) = history.breach {
+        findings.broken(breach.told(history), breach.evidence());
     }
     findings
 }

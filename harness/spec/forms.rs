@@ -13,8 +13,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use super::model::{
-    AllowedHelper, Call, Correlation, Count, Crash, CrashPoint, Helpers, Kill, Recover, Recovery,
-    ReplyTiming, Signal, Span, Status, Stream,
+    AllowedHelper, Call, Correlation, Count, CpuTime, Crash, CrashPoint, Helpers, Kill, Recover,
+    Recovery, ReplyTiming, Signal, Size, Span, Status, Stream,
 };
 
 /// A crash point, or a crash point with what is done at it.
@@ -358,6 +358,120 @@ impl From<Span> for SpanForm {
         } else {
             format!("{ms}ms")
         })
+    }
+}
+
+/// CPU time: a duration, or a plain number of seconds.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum CpuTimeForm {
+    Seconds(#[schemars(range(min = 0, max = 1_000_000))] f64),
+    Span(SpanForm),
+}
+
+/// A plain number of seconds is no larger: it is eleven days.
+const MOST_SECONDS: f64 = 1_000_000.0;
+
+impl TryFrom<CpuTimeForm> for CpuTime {
+    type Error = String;
+
+    fn try_from(form: CpuTimeForm) -> Result<Self, String> {
+        Ok(Self(match form {
+            // The schema knows no fractions below zero; `valid` refuses what is no time at all.
+            CpuTimeForm::Seconds(n) => Duration::from_secs_f64(n.clamp(0.0, MOST_SECONDS)),
+            CpuTimeForm::Span(span) => Span::try_from(span)?.0,
+        }))
+    }
+}
+
+impl From<CpuTime> for CpuTimeForm {
+    fn from(time: CpuTime) -> Self {
+        Self::Span(Span(time.0).into())
+    }
+}
+
+/// A size: `256MiB` or `1GiB`; a plain number is bytes.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum SizeForm {
+    Bytes(u64),
+    Text(String),
+}
+
+/// What JSON numbers hold without loss.
+const MOST_BYTES: u64 = 1 << 53;
+
+impl JsonSchema for SizeForm {
+    fn schema_name() -> Cow<'static, str> {
+        "Size".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "anyOf": [
+                { "type": "integer", "minimum": 0, "maximum": MOST_BYTES },
+                {
+                    "title": "size",
+                    "type": "string",
+                    "pattern": r"^[0-9]{1,9}(\.[0-9]{1,3})? ?([KMGTkmgt]([Ii]?[Bb])?|[KMGTkmgt][Ii]|[Bb])?$",
+                    "examples": ["256MiB", "1GiB"],
+                },
+            ],
+        })
+    }
+}
+
+impl TryFrom<SizeForm> for Size {
+    type Error = String;
+
+    fn try_from(form: SizeForm) -> Result<Self, String> {
+        match form {
+            SizeForm::Bytes(bytes) => Ok(Self(bytes)),
+            SizeForm::Text(text) => parse_size(&text)
+                .map(Self)
+                .ok_or_else(|| format!("`{text}` is not a size: write 256MiB or 1GiB")),
+        }
+    }
+}
+
+fn parse_size(text: &str) -> Option<u64> {
+    let unit_at = text
+        .find(|c: char| !(c.is_ascii_digit() || c == '.'))
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let power = match unit.trim_start().to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "ki" | "kib" => 1,
+        "m" | "mb" | "mi" | "mib" => 2,
+        "g" | "gb" | "gi" | "gib" => 3,
+        "t" | "tb" | "ti" | "tib" => 4,
+        _ => return None,
+    };
+    let one = 1024_u64.pow(power);
+    let part = match fraction {
+        "" => 0,
+        digits => {
+            let most = 10_u64.checked_pow(digits.len().try_into().ok()?)?;
+            digits.parse::<u64>().ok()?.checked_mul(one)? / most
+        }
+    };
+    whole
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(one)?
+        .checked_add(part)
+}
+
+impl From<Size> for SizeForm {
+    fn from(Size(bytes): Size) -> Self {
+        let units = [(1 << 30, "GiB"), (1 << 20, "MiB")];
+        units
+            .into_iter()
+            .find(|(one, _)| bytes > 0 && bytes % one == 0)
+            .map_or(Self::Bytes(bytes), |(one, unit)| {
+                Self::Text(format!("{}{unit}", bytes / one))
+            })
     }
 }
 

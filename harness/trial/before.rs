@@ -104,7 +104,9 @@ async fn hold_for(
                     detail,
                 } = &event
                 else {
-                    unreachable!("a rehearsal returns what it rehearsed");
+                    // The trial goes to its close when it sees this.
+                    stage.journal.append(event);
+                    return Ok(Err("a limit was exceeded in the rehearsal".to_owned()));
                 };
                 let nth = connection.ok_or_else(|| {
                 let requests = match requests.as_slice() {

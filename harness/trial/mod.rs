@@ -5,6 +5,8 @@
 //!           → revoke → stop → the session beside → the revoked session → session B → close
 //! ```
 //!
+//! Where a session uses more than it may, the trial goes to its close from wherever it stands.
+//!
 //! It does things and waits for events; it knows no verdict. Whatever goes wrong on our side ends in `trial-failed`, and
 //! whatever happens to the harness, dropping the [`Stage`](stage::Stage) ends the cell and all in it.
 
@@ -12,6 +14,7 @@ mod after;
 mod before;
 mod beside;
 mod crash;
+mod limit;
 mod quiet;
 mod record;
 mod rehearsal;
@@ -206,20 +209,35 @@ async fn phases(
     enter(journal, Phase::Prepare);
     let drill = Arc::clone(&trial.drill);
     let mut stage = Stage::prepare(drill, surroundings.clone(), bundle, journal.clone()).await?;
-    let beside = beside::open(&mut stage).await?;
-    let point = before::reach(&mut stage, &trial.crash, surroundings).await?;
-    if let Some(mut live) = point {
-        let aftermath = crash::crash_and_observe(&mut stage, &trial.crash, &mut live).await?;
-        after::revoke_and_stop(&stage, &live, &aftermath).await?;
-        beside::call(&mut stage, beside, &aftermath).await?;
-        after::try_revoked_session(&mut stage, &aftermath).await?;
-        after::recover(&mut stage, &aftermath).await?;
-    }
+    let cell = stage.cell.line().clone();
+    let acts = sessions(&mut stage, &trial.crash, surroundings);
+    let acted = limit::within_limits(journal, &cell, acts).await?;
     enter(journal, Phase::Close);
+    if acted.is_none() {
+        limit::clear(&stage).await?;
+    }
     if let Some(remote) = stage.remote.take() {
         remote.stop().await;
     }
     stage.cell.end();
+    Ok(())
+}
+
+/// Everything for which there are processes.
+async fn sessions(
+    stage: &mut Stage,
+    crash: &Crash,
+    surroundings: &Surroundings,
+) -> Result<(), TrialError> {
+    let beside = beside::open(stage).await?;
+    let point = before::reach(stage, crash, surroundings).await?;
+    if let Some(mut live) = point {
+        let aftermath = crash::crash_and_observe(stage, crash, &mut live).await?;
+        after::revoke_and_stop(stage, &live, &aftermath).await?;
+        beside::call(stage, beside, &aftermath).await?;
+        after::try_revoked_session(stage, &aftermath).await?;
+        after::recover(stage, &aftermath).await?;
+    }
     Ok(())
 }
 

@@ -5,22 +5,54 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::limit::within_limits;
 use super::stage::Stage;
 use super::{Surroundings, TrialError};
 use crate::journal::{AnswerShape, CallRole, Event, Journal, Phase, Secrets, Session};
 use crate::remote::Hold;
 use crate::spec::Drill;
 
-/// Runs the call once without a crash and returns what it did, as the event that tells of it.
-/// What it leaves goes into `folder`.
+/// Runs the call once without a crash and returns what it did, as the event that tells of it: `rehearsed`, or
+/// `limit-exceeded`. What it leaves goes into `folder`.
 pub(super) async fn rehearse(
     drill: Arc<Drill>,
     surroundings: Surroundings,
     folder: &Path,
 ) -> Result<Event, TrialError> {
     let journal = Journal::create(&folder.join("journal.jsonl"), Secrets::default())?;
-    let mut stage =
-        Stage::prepare(Arc::clone(&drill), surroundings, folder, journal.clone()).await?;
+    let mut stage = Stage::prepare(drill, surroundings, folder, journal.clone()).await?;
+    let cell = stage.cell.line().clone();
+    let event = within_limits(&journal, &cell, call(&mut stage)).await?;
+    if let Some(remote) = stage.remote.take() {
+        remote.stop().await;
+    }
+    stage.cell.end();
+    Ok(event
+        .or_else(|| exceeded(&journal))
+        .unwrap_or_else(|| rehearsed(&journal, AnswerShape::Nothing, None)))
+}
+
+fn exceeded(journal: &Journal) -> Option<Event> {
+    journal.latest(|entry| match (*entry.event).clone() {
+        Event::LimitExceeded {
+            limit,
+            most,
+            used,
+            by,
+            ..
+        } => Some(Event::LimitExceeded {
+            limit,
+            most,
+            used,
+            by,
+            rehearsal: true,
+        }),
+        _ => None,
+    })
+}
+
+async fn call(stage: &mut Stage) -> Result<Event, TrialError> {
+    let (drill, journal) = (Arc::clone(&stage.drill), stage.journal.clone());
     let Some(mut live) = stage.open(Session::A, &drill.call.before).await? else {
         return Ok(rehearsed(
             &journal,
@@ -43,12 +75,7 @@ pub(super) async fn rehearse(
         )
         .await?;
     let answer = stage.answered(Session::A, CallRole::Main, &call_id).await;
-    let event = rehearsed(&journal, answer, None);
-    if let Some(remote) = stage.remote.take() {
-        remote.stop().await;
-    }
-    stage.cell.end();
-    Ok(event)
+    Ok(rehearsed(&journal, answer, None))
 }
 
 fn rehearsed(journal: &Journal, answer: AnswerShape, failure: Option<&str>) -> Event {

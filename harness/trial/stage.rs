@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::record::{self, Record};
 use super::{Surroundings, TrialError};
-use crate::cell::{Cell, Look, Plan, Present};
+use crate::cell::{Bounds, Cell, Look, Plan, Present};
 use crate::journal::{
     AnswerShape, CallRole, Event, Exit, Journal, Moment, Pid, PipeEnd, Place, Session,
     SessionFault, Watch,
@@ -78,6 +78,10 @@ impl Stage {
         let plan = Plan {
             wanted: surroundings.cell,
             open_network: drill.server.network == Network::Open,
+            bounds: Bounds::of(
+                drill.server.limits,
+                u32::from(!drill.client.leak_stdin_to.is_empty()),
+            ),
             scratch: scratch.clone(),
         };
         let (cell, doorway) = Cell::build(&plan, &journal)?;

@@ -14,6 +14,10 @@ fn an_unknown_key_names_the_nearest_one() {
             "server: { command: [x], «evn: {} }",
             "`server` has no key `evn`; did you mean `env`?",
         ),
+        (
+            "server: { command: [x], limits: { «procs: 4 } }",
+            "known here: `cpu`, `memory` or `processes`",
+        ),
         ("call: { «toool: x }", "did you mean `tool`?"),
         (
             "«recovery: { retry: true }",
@@ -152,6 +156,30 @@ fn a_wrong_kind_says_what_is_expected() {
         (
             "expect: { eof: { status: [«ok] } }",
             "expected a whole number",
+        ),
+        (
+            "server: { command: [x], limits: { processes: «0 } }",
+            "a number from 1 to",
+        ),
+        (
+            "server: { command: [x], limits: { processes: «many } }",
+            "expected a whole number",
+        ),
+        (
+            "server: { command: [x], limits: { memory: «much } }",
+            "`server.limits.memory`: `much` is not a size (write `256MiB` or `1GiB`)",
+        ),
+        (
+            "server: { command: [x], limits: { «memory: [1] } }",
+            "expected a whole number or a size",
+        ),
+        (
+            "server: { command: [x], limits: { cpu: «10h } }",
+            "`server.limits.cpu`: `10h` is not a duration",
+        ),
+        (
+            "server: { command: [x], limits: { cpu: «-1 } }",
+            "a number from 0 to",
         ),
         (
             "expect: { effects: { sent: «some } }",

@@ -349,6 +349,32 @@ fn an_expectation_must_be_possible() {
 }
 
 #[test]
+fn a_limit_that_no_server_can_keep_is_a_unit_that_was_forgotten() {
+    each_with_is_shown(&[
+        (
+            "server: { command: [x], limits: { memory: «256 } }",
+            "a plain number is bytes: write `256MiB`",
+        ),
+        (
+            "server: { command: [x], limits: { memory: «512K } }",
+            "no server runs in less than 1 MiB",
+        ),
+        (
+            "server: { command: [x], limits: { cpu: «0 } }",
+            "a plain number is seconds: write `10s`",
+        ),
+        (
+            "server: { command: [x], limits: { cpu: «-0.5 } }",
+            "no server starts in less than 10 ms of CPU time",
+        ),
+        (
+            "server: { command: [x], limits: { cpu: «5ms } }",
+            "no server starts in less than 10 ms of CPU time",
+        ),
+    ]);
+}
+
+#[test]
 fn the_work_folder_is_not_left() {
     each_with_is_shown(&[
         (

@@ -4,6 +4,7 @@ mod eof_and_helpers;
 mod events;
 mod good;
 mod landing;
+mod limits;
 mod ownership;
 mod protocol;
 mod quiet_and_effects;

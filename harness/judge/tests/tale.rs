@@ -140,6 +140,13 @@ impl Tale {
         self
     }
 
+    /// Cuts the journal after the first event that matches.
+    pub fn until_after(mut self, is: impl Fn(&Event) -> bool) -> Self {
+        let place = self.place(is);
+        self.events.truncate(place + 1);
+        self
+    }
+
     /// A process of the server is alive in every look from this one on.
     pub fn alive_from(self, moment: Moment, process: &Process) -> Self {
         self.change(|event| match event {

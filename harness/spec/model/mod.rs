@@ -6,6 +6,7 @@
 mod call;
 mod crash;
 mod expect;
+mod limits;
 mod remote;
 mod repeats;
 mod server;
@@ -21,6 +22,7 @@ use super::forms;
 pub use call::*;
 pub use crash::*;
 pub use expect::*;
+pub use limits::*;
 pub use remote::*;
 pub use repeats::*;
 pub use server::*;

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::forms;
+use super::Limits;
 
 /// How the server under drill is started.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -34,6 +35,9 @@ pub struct Server {
     /// What the server can reach besides the remote.
     #[serde(default)]
     pub network: Network,
+    /// What the server may use of the machine.
+    #[serde(default, skip_serializing_if = "Limits::is_silent")]
+    pub limits: Limits,
 }
 
 /// What the server's stdin is.

@@ -1,6 +1,7 @@
 //! The server, the client's leak, and what the work folder gets.
 
 use std::path::Component;
+use std::time::Duration;
 
 use super::super::path::Path;
 use super::Check;
@@ -38,6 +39,22 @@ impl Check<'_, '_> {
                 .help("a relative path without `..`, such as `config/settings.json`");
             }
         }
+        self.limits(&at.key("limits"));
+    }
+
+    fn limits(&mut self, at: &Path) {
+        let limits = self.drill.server.limits;
+        if limits.memory.is_some_and(|size| size.0 < LEAST_MEMORY) {
+            self.value(&at.key("memory"), "no server runs in less than 1 MiB")
+                .help("a plain number is bytes: write `256MiB`");
+        }
+        if limits.cpu.is_some_and(|time| time.0 < LEAST_CPU_TIME) {
+            self.value(
+                &at.key("cpu"),
+                "no server starts in less than 10 ms of CPU time",
+            )
+            .help("a plain number is seconds: write `10s`");
+        }
     }
 
     fn arguments(&mut self, at: &Path, arguments: &[String]) {
@@ -48,6 +65,12 @@ impl Check<'_, '_> {
         }
     }
 }
+
+/// What is less is a unit that was forgotten.
+const LEAST_MEMORY: u64 = 1024 * 1024;
+
+/// The kernel's clock for it has no finer ticks (proc(5), `utime`).
+const LEAST_CPU_TIME: Duration = Duration::from_millis(10);
 
 /// execve(2) takes C strings.
 const NUL: &str = "a NUL character cannot be passed to a process";
