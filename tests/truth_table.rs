@@ -536,7 +536,7 @@ fn measure(room: Room, rows: &[Row]) -> BTreeMap<String, Trial> {
         Room::OrdinaryUser => as_ordinary_user(folder.path()),
     };
     let run = command
-        .args(["--format", "json", "--test-threads", "12"])
+        .args(["--format", "json", "--test-threads", "16"])
         .current_dir(folder.path())
         .env("CARGO_DRILL_CELL", room.cell())
         .env_remove("CI")

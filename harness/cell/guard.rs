@@ -28,6 +28,12 @@ use crate::journal::{Eater, Limit, Pid};
 /// Between two counts of the processes. A fork bomb makes some ten in a millisecond.
 const COUNT_EVERY: Duration = Duration::from_millis(5);
 
+/// The same as long as no bound is near.
+const COUNT_CALMLY_EVERY: Duration = Duration::from_millis(20);
+
+/// A bound is near when this part of it is used.
+const NEAR: u64 = 4;
+
 /// Where counting is work, without a pid namespace, longer for each process.
 const COUNT_LATER: Duration = Duration::from_micros(100);
 
@@ -57,6 +63,8 @@ struct Session {
     clients: HashMap<Pid, u64>,
     /// What had been used when the session began, ns.
     cpu_before: u64,
+    /// Bytes that its processes had in memory at the last look.
+    resident: u64,
     /// No look at what the processes use before this, and no close look at their memory.
     no_look_before: Instant,
     no_close_look_before: Instant,
@@ -79,6 +87,7 @@ impl Guard {
             session: Mutex::new(Session {
                 clients: HashMap::new(),
                 cpu_before: 0,
+                resident: 0,
                 no_look_before: Instant::now(),
                 no_close_look_before: Instant::now(),
             }),
@@ -130,17 +139,18 @@ impl Guard {
                 self.end(breach, &session, &pids);
                 return;
             }
+            let every = session.count_every(pids.len(), &self.bounds);
             drop(session);
             // There is no event for a process that is forked, or for a page that is taken.
-            thread::sleep(self.pause(pids.len()));
+            thread::sleep(self.pause(every, pids.len()));
         }
     }
 
-    fn pause(&self, processes: usize) -> Duration {
+    fn pause(&self, every: Duration, processes: usize) -> Duration {
         if self.root == 1 {
-            COUNT_EVERY
+            every
         } else if sys::lists_children() {
-            (COUNT_EVERY + times(COUNT_LATER, processes)).min(LONGEST_PAUSE)
+            (every + times(COUNT_LATER, processes)).min(LONGEST_PAUSE)
         } else {
             // Each count is a walk through all processes of the machine.
             LONGEST_PAUSE
@@ -200,6 +210,17 @@ impl Session {
         pids
     }
 
+    fn count_every(&self, processes: usize, bounds: &Bounds) -> Duration {
+        let is_near = |used: u64, most: u64| used > most / NEAR;
+        if is_near(processes as u64, bounds.processes.into())
+            || is_near(self.resident, bounds.memory)
+        {
+            COUNT_EVERY
+        } else {
+            COUNT_CALMLY_EVERY
+        }
+    }
+
     /// The processes of a cell in which there are just not too many.
     fn most_members(&self, bounds: &Bounds) -> usize {
         let of_server = u64::from(bounds.processes) + u64::from(bounds.siblings);
@@ -246,6 +267,7 @@ impl Session {
             return Some(Breach::of(Limit::Cpu, most, cpu, by));
         }
         let resident: u64 = of_server.iter().map(|process| process.resident).sum();
+        self.resident = resident;
         if resident <= bounds.memory || Instant::now() < self.no_close_look_before {
             return None;
         }

@@ -12,7 +12,7 @@ use std::path::Path;
 use nix::unistd::geteuid;
 
 use super::message::{Pipe, Present};
-use super::sys;
+use super::{sys, usage};
 use crate::journal::{Pid, PipeEnd, Process, Secret, Socket, names_in};
 
 /// Two lists of pids must agree, or a process forked while we looked; more tries than this is a fork bomb.
@@ -114,15 +114,31 @@ pub(super) fn census(root: Pid) -> io::Result<Vec<Present>> {
 
 /// The pids below `root`, zombies included.
 pub(super) fn below(root: Pid) -> io::Result<HashSet<Pid>> {
+    if root == 1 {
+        return Ok(pids()?.filter(|pid| *pid != root).collect());
+    }
+    if sys::lists_children() {
+        let walk = || HashSet::from_iter(usage::descendants(root, usize::MAX));
+        let mut seen = walk();
+        // Who loses its parent in the middle of a walk is missing in it, and found in the next. While a child ends, the list
+        // may be cut short (proc(5)).
+        for _ in 0..TRIES {
+            let again = walk();
+            if again == seen {
+                break;
+            }
+            seen = again;
+        }
+        // That nobody is left is worth a look at everybody.
+        if !seen.is_empty() {
+            return Ok(seen);
+        }
+    }
     let mut parents = HashMap::new();
     for pid in pids()? {
         if let Some(stat) = Stat::read(Path::new("/proc").join(pid.to_string()).as_path()) {
             parents.insert(pid, stat.ppid);
         }
-    }
-    if root == 1 {
-        parents.remove(&1);
-        return Ok(parents.into_keys().collect());
     }
     let is_below = |mut pid: Pid| {
         // No chain is longer than the table.
@@ -385,7 +401,7 @@ fn written(folder: &Path) -> Option<u64> {
         .ok()
 }
 
-/// `voluntary_ctxt_switches` of proc_pid_status(5).
+/// `voluntary_ctxt_switches` of `proc_pid_status(5)`.
 fn slept(folder: &Path) -> Option<u64> {
     let status = fs::read_to_string(folder.join("status")).ok()?;
     let line = status

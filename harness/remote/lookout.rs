@@ -13,6 +13,9 @@ use super::queue::{OwnPorts, blocking};
 /// How often `/proc/net/tcp` is read where there is no packet socket.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
+/// The same once somebody waits: when that one gives up is not urgent, and the table is the whole machine's.
+const LOOK_AGAIN_EVERY: Duration = Duration::from_millis(10);
+
 /// The local ports in the cell that are in `SYN_SENT` towards the remote.
 pub(super) type Connecting = Arc<dyn Fn() -> io::Result<Vec<u16>> + Send + Sync>;
 
@@ -136,7 +139,12 @@ impl Table {
                 return Ok(seen);
             }
             // The kernel tells nobody of a socket that enters SYN_SENT.
-            tokio::time::sleep(LOOK_EVERY).await;
+            let pause = if self.known.is_empty() {
+                LOOK_EVERY
+            } else {
+                LOOK_AGAIN_EVERY
+            };
+            tokio::time::sleep(pause).await;
             let connecting = Arc::clone(&self.connecting);
             let now: HashSet<u16> = blocking(move || connecting()).await?.into_iter().collect();
             for &port in self.known.difference(&now) {
