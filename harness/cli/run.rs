@@ -155,6 +155,7 @@ fn play(
             folder: &folder,
             elapsed: begun.elapsed(),
             unmatched: &notes.unmatched,
+            weakens: &notes.weakens,
             diffs: &notes.diffs,
             ci: show.ci,
         };

@@ -39,6 +39,8 @@ pub struct Suite {
 #[derive(Default)]
 pub struct Notes {
     pub unmatched: Vec<UnmatchedRoute>,
+    /// What the cells weaken, each sentence once.
+    pub weakens: Vec<String>,
     pub diffs: Vec<SnapshotDiff>,
     pub cell: Option<CellKind>,
 }
@@ -195,6 +197,11 @@ impl Suite {
             }
         }
         notes.cell = notes.cell.or(played.cell);
+        for sentence in &played.weakens {
+            if !notes.weakens.contains(sentence) {
+                notes.weakens.push(sentence.clone());
+            }
+        }
     }
 
     /// Compares the stable text of each repeat with the approved one. What was not seen to its end, or not carried through,

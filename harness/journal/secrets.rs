@@ -26,7 +26,7 @@ struct Known {
 #[derive(Debug, Clone)]
 pub struct Secret {
     pub name: String,
-    /// The value itself first, then its base64 forms.
+    /// The value itself first, then in hex, then its base64 forms.
     pub forms: Vec<String>,
 }
 
@@ -114,7 +114,8 @@ pub fn names_in(secrets: &[Secret], bytes: &[u8]) -> Vec<String> {
 /// A secret inside a longer text that is base64-encoded as a whole stands at one of three alignments. The characters
 /// at both ends depend on the neighbours, so only the middle is looked for.
 fn forms_of(value: &str) -> Vec<String> {
-    let mut forms = vec![value.to_owned()];
+    let hex = value.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let mut forms = vec![value.to_owned(), hex];
     for lead in 0..3_usize {
         let mut padded = vec![0_u8; lead];
         padded.extend_from_slice(value.as_bytes());

@@ -198,7 +198,12 @@ fn too_late(history: &History<'_>, pid: Pid, eof: Seen<'_>, expected: &Eof) -> F
             .time(exited.since(sent))
             .text(" after SIGTERM"),
         (Some((exited, exit)), None) => {
-            let released = released.filter(|seen| seen.place < exited.place);
+            let waited = history
+                .ledger
+                .requests
+                .iter()
+                .any(|request| request.held.is_some());
+            let released = released.filter(|seen| waited && seen.place < exited.place);
             let (since, what) = released.map_or((eof, "EOF"), |released| {
                 (released, "the remote's reply was let go")
             });

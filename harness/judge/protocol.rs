@@ -4,6 +4,8 @@
 //! stdin and reads on, at `after-result`, and of the sessions that are not crashed.
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeSet;
+
 use crate::journal::{
     AnswerShape, CallRole, Event, LineShape, Moment, Seq, Session, SessionFault, Way,
 };
@@ -24,6 +26,7 @@ pub(super) fn judge(history: &History<'_>) -> Findings {
     for session in SESSIONS {
         noise(history, session, &mut findings);
         torn(history, session, &mut findings);
+        unasked(history, session, &mut findings);
         let (n, last) = lines_of(history, session);
         lines += n;
         evidence.extend(last.map(|seen| seen.seq));
@@ -119,7 +122,44 @@ fn noise(history: &History<'_>, of: Session, findings: &mut Findings) {
     }
 }
 
-/// A last line without its end, although nobody had asked the server to end.
+/// Answers that answer nothing: to an id that no request had, or a second time (JSON-RPC 2.0, section 5).
+fn unasked(history: &History<'_>, of: Session, findings: &mut Findings) {
+    let ids = |wanted: Way, shapes: LineShape| {
+        history.all().filter_map(move |seen| match seen.event {
+            Event::LinePassed {
+                session,
+                way,
+                shape,
+                id: Some(id),
+                ..
+            } if (*session, *way, *shape) == (of, wanted, shapes) => Some((seen, id.as_str())),
+            _ => None,
+        })
+    };
+    let asked: BTreeSet<&str> = ids(Way::ToServer, LineShape::Request)
+        .map(|(_, id)| id)
+        .collect();
+    let mut answered = BTreeSet::new();
+    for (seen, id) in ids(Way::FromServer, LineShape::Response) {
+        let what = if !asked.contains(id) {
+            "answered a request that was never made"
+        } else if !answered.insert(id) {
+            "answered one request twice"
+        } else {
+            continue;
+        };
+        findings.broken(
+            say(format!("{of}: the server {what} (id "))
+                .id(id)
+                .text(")"),
+            [seen.seq],
+        );
+        return;
+    }
+}
+
+/// A last line without its end, although nobody had killed the server or its client. EOF is no reason: what is begun is
+/// written to its end, or not begun.
 fn torn(history: &History<'_>, of: Session, findings: &mut Findings) {
     let Some((ended, torn)) = history.all().find_map(|seen| match seen.event {
         Event::StdoutEnded { session, torn } if *session == of && *torn > 0 => Some((seen, *torn)),
@@ -127,17 +167,16 @@ fn torn(history: &History<'_>, of: Session, findings: &mut Findings) {
     }) else {
         return;
     };
-    let asked_to_end = history
+    let was_killed = history
         .all()
         .take(ended.place)
         .any(|seen| match seen.event {
-            Event::ClientClosed { session, stream } => *session == of && stream == "stdin",
-            Event::SessionEnded { session } | Event::EofInPipe { session } => *session == of,
+            Event::SessionEnded { session } => *session == of,
             Event::CrashFired { .. } => of == Session::A && history.kills_server().is_some(),
             Event::SignalSent { pid, .. } => history.cast.server(of) == Some(*pid),
             _ => false,
         });
-    if !asked_to_end {
+    if !was_killed {
         findings.broken(
             say(format!(
                 "{of} ended its stdout in the middle of a line, after "

@@ -74,7 +74,9 @@ fn is_being_born(
     looks: &[Look<'_>],
     path: &BTreeSet<Who>,
 ) -> bool {
-    let is_copy = look.processes.iter().any(|other| {
+    // Its parent may have gone when the copy is seen.
+    let mut all = looks.iter().flat_map(|look| look.processes);
+    let is_copy = all.any(|other| {
         path.contains(&(other.pid, other.started))
             && other.pid != process.pid
             && other.argv == process.argv

@@ -21,6 +21,8 @@ pub struct Closing<'a> {
     pub folder: &'a str,
     pub elapsed: Duration,
     pub unmatched: &'a [UnmatchedRoute],
+    /// What the cells weaken, a sentence each.
+    pub weakens: &'a [String],
     pub diffs: &'a [SnapshotDiff],
     /// `CI` is set: a new snapshot was not written, and fails.
     pub ci: bool,
@@ -55,6 +57,7 @@ pub fn render_closing(closing: &Closing<'_>, style: &Style) -> String {
     ignored(&mut out, &trials, *style);
     unmatched(&mut out, closing.unmatched, *style);
     snapshots(&mut out, closing, &trials, *style);
+    weakens(&mut out, closing.weakens, *style);
     out.push_str(&summary(closing, *style));
     out.push('\n');
     out
@@ -193,6 +196,19 @@ fn ignored(out: &mut String, trials: &[&TrialResult], style: Style) {
             style.sentence(reason, INDENT)
         );
     }
+}
+
+/// A reader of the answers must know what they were got in.
+fn weakens(out: &mut String, sentences: &[String], style: Style) {
+    if sentences.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "What this cell weakens:");
+    for sentence in sentences {
+        let sentence = style.sentence(sentence, INDENT);
+        let _ = writeln!(out, "{}{sentence}", " ".repeat(INDENT));
+    }
+    out.push('\n');
 }
 
 fn unmatched(out: &mut String, routes: &[UnmatchedRoute], style: Style) {
@@ -386,6 +402,7 @@ mod tests {
             folder: "reports/runs/20261129T234510Z-3f9a",
             elapsed: Duration::from_millis(812),
             unmatched: &[],
+            weakens: &[],
             diffs: &[],
             ci: false,
         }
@@ -535,6 +552,7 @@ mod tests {
         let text = render_closing(
             &Closing {
                 unmatched: &unmatched,
+                weakens: &[],
                 diffs: &diffs,
                 ..closing(&run)
             },

@@ -115,6 +115,8 @@ pub struct Played {
     pub cut_short: bool,
     /// Absent where no cell could be built.
     pub cell: Option<CellKind>,
+    /// What this cell weakens, a sentence each.
+    pub weakens: Vec<String>,
     /// Requests that no route matched, as routes ready to paste.
     pub unmatched: Vec<String>,
 }
@@ -156,7 +158,12 @@ pub fn run(
         Event::CellReady { cell, .. } => Some(*cell),
         _ => None,
     });
+    let weakens = journal.latest(|entry| match &*entry.event {
+        Event::CellReady { weakens, .. } => Some(weakens.clone()),
+        _ => None,
+    });
     Ok(Played {
+        weakens: weakens.unwrap_or_default(),
         judgement,
         cut_short,
         cell,

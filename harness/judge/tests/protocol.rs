@@ -45,7 +45,7 @@ fn what_the_client_writes_is_never_noise() {
 }
 
 #[test]
-fn a_torn_last_line_breaks_while_nobody_asked_the_server_to_end() {
+fn a_torn_last_line_breaks_while_nobody_killed_the_server_or_its_client() {
     let torn = |session| Event::StdoutEnded { session, torn: 12 };
     point()
         .before(
@@ -85,27 +85,55 @@ fn a_torn_last_line_breaks_while_nobody_asked_the_server_to_end() {
 }
 
 #[test]
-fn a_line_that_was_torn_after_the_client_closed_stdin_is_no_fault_of_that_session_alone() {
-    let torn = |session| Event::StdoutEnded { session, torn: 12 };
-    let closed = |session| Event::ClientClosed {
-        session,
+fn a_line_that_was_begun_is_written_to_its_end_also_when_the_client_has_closed_stdin() {
+    let closed = Event::ClientClosed {
+        session: Session::B,
         stream: "stdin".to_owned(),
     };
-    let tale = |session| {
-        point().before(
-            |e| {
-                matches!(
-                    e,
-                    Event::SessionEnded {
-                        session: Session::B
-                    }
-                )
-            },
-            [closed(session), torn(Session::B)],
+    let torn = Event::StdoutEnded {
+        session: Session::B,
+        torn: 12,
+    };
+    let is_end = |e: &Event| {
+        matches!(
+            e,
+            Event::SessionEnded {
+                session: Session::B
+            }
         )
     };
-    tale(Session::B).holds(Question::Protocol);
-    tale(Session::Revoked).breaks_only(Question::Protocol, "in the middle of a line");
+    point()
+        .before(is_end, [closed, torn])
+        .breaks_only(Question::Protocol, "in the middle of a line");
+}
+
+#[test]
+fn an_answer_that_nobody_asked_for_and_a_second_one_break() {
+    let is_handshake = |e: &Event| {
+        matches!(
+            e,
+            Event::Handshaken {
+                session: Session::B,
+                ..
+            }
+        )
+    };
+    let lines = |ids: &[&str]| -> Vec<Event> {
+        let asked = line(Session::B, Way::ToServer, LineShape::Request, "70");
+        let answers = ids
+            .iter()
+            .map(|id| line(Session::B, Way::FromServer, LineShape::Response, id));
+        std::iter::once(asked).chain(answers).collect()
+    };
+    point()
+        .after(is_handshake, lines(&["70"]))
+        .holds(Question::Protocol);
+    point()
+        .after(is_handshake, lines(&["9999"]))
+        .breaks_only(Question::Protocol, "a request that was never made");
+    point()
+        .after(is_handshake, lines(&["70", "70"]))
+        .breaks_only(Question::Protocol, "one request twice");
 }
 
 #[test]
