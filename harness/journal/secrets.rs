@@ -114,7 +114,9 @@ pub fn names_in(secrets: &[Secret], bytes: &[u8]) -> Vec<String> {
 /// A secret inside a longer text that is base64-encoded as a whole stands at one of three alignments. The characters
 /// at both ends depend on the neighbours, so only the middle is looked for.
 fn forms_of(value: &str) -> Vec<String> {
-    let hex = value.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let hex = value
+        .bytes()
+        .fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
     let mut forms = vec![value.to_owned(), hex];
     for lead in 0..3_usize {
         let mut padded = vec![0_u8; lead];
