@@ -147,6 +147,14 @@ fn status(
     findings
 }
 
+/// The remote kept the server waiting.
+fn is_hold(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::ConnectionHeld { .. } | Event::RequestHeld { .. } | Event::ReplyHeld { .. }
+    )
+}
+
 /// It was still running at the deadline; what ended it later is what a reader needs to know.
 fn too_late(history: &History<'_>, pid: Pid, eof: Seen<'_>, expected: &Eof) -> Findings {
     let within = ns(expected.within.0);
@@ -198,11 +206,7 @@ fn too_late(history: &History<'_>, pid: Pid, eof: Seen<'_>, expected: &Eof) -> F
             .time(exited.since(sent))
             .text(" after SIGTERM"),
         (Some((exited, exit)), None) => {
-            let waited = history
-                .ledger
-                .requests
-                .iter()
-                .any(|request| request.held.is_some());
+            let waited = history.first(is_hold).is_some();
             let released = released.filter(|seen| waited && seen.place < exited.place);
             let (since, what) = released.map_or((eof, "EOF"), |released| {
                 (released, "the remote's reply was let go")
