@@ -3,12 +3,16 @@
 //! SIGKILL cannot be answered, so whatever ends the server then must be outside of the killed process. These tests run
 //! the real command with a good server and with one that refuses to go, and end it at many moments.
 
+#[path = "outside/becoming.rs"]
+mod becoming;
 #[path = "outside/drills.rs"]
 mod drills;
 #[path = "outside/ground.rs"]
 mod ground;
 #[path = "outside/left.rs"]
 mod left;
+#[path = "outside/nobody.rs"]
+mod nobody;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -19,12 +23,14 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use nix::sys::signal::{Signal, kill, killpg};
-use nix::unistd::{Pid, geteuid};
+use nix::unistd::Pid;
 use serde_json::Value;
 
+use becoming::can_become_nobody;
 use drills::{GOOD_SERVER, deploy_at};
 use ground::Ground;
 use left::{Family, LIMIT, journals, until, wait_until_clear};
+use nobody::NOBODY;
 
 /// The kinds of cell, as `CARGO_DRILL_CELL` names them.
 const CELLS: [&str; 2] = ["namespaces", "subreaper"];
@@ -34,9 +40,6 @@ const MOMENTS: u32 = 30;
 
 /// All must be gone by then. The kernel takes milliseconds; a loaded machine takes its time.
 const GONE_WITHIN: Duration = Duration::from_secs(2);
-
-/// `nobody`, on every Linux that matters here.
-const NOBODY: u32 = 65534;
 
 /// A server that means to stay: it ignores what can be ignored, and so does its helper, which has a session of its own.
 fn stubborn(ground: &Ground) -> String {
@@ -97,17 +100,7 @@ fn a_killed_run_leaves_nothing_below_a_subreaper() {
 
 #[test]
 fn a_killed_run_of_an_ordinary_user_leaves_nothing() {
-    if !geteuid().is_root() {
-        println!("skipped: the tests run as an ordinary user already");
-        return;
-    }
-    let probe = Command::new(env!("CARGO_BIN_EXE_cargo-drill"))
-        .arg("--version")
-        .uid(NOBODY)
-        .gid(NOBODY)
-        .output();
-    if !probe.is_ok_and(|output| output.status.success()) {
-        println!("skipped: nobody may not execute cargo-drill where it was built");
+    if !can_become_nobody() {
         return;
     }
     for cell in CELLS {

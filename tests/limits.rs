@@ -1,6 +1,8 @@
 //! A server that takes more of the machine than its drill allows: the cell ends it, at whatever moment it does, and the
 //! servers beside it do not feel it.
 
+#[path = "outside/becoming.rs"]
+mod becoming;
 #[path = "outside/drills.rs"]
 mod drills;
 #[path = "outside/ground.rs"]
@@ -11,29 +13,28 @@ mod ground;
 )]
 #[path = "outside/left.rs"]
 mod left;
+#[path = "outside/nobody.rs"]
+mod nobody;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
-use std::process::Command;
 use std::time::Duration;
 
-use nix::unistd::geteuid;
 use serde_json::Value;
 
+use becoming::can_become_nobody;
 use drills::{GOOD_SERVER, deploy_at};
 use ground::{Ground, folders_in};
 use left::{Family, wait_until_clear};
+use nobody::NOBODY;
 
 /// Processes that were killed are gone when the run ends; a loaded machine takes its time to say so.
 const GONE_WITHIN: Duration = Duration::from_secs(2);
 
 /// A trial that is ended by a limit has no deadline to wait for. The nearest one that it could run into is of 30 s.
 const ENDED_WITHIN: f64 = 20.0;
-
-/// `nobody`, on every Linux that matters here.
-const NOBODY: u32 = 65534;
 
 /// What is asked of session A alone.
 const OF_SESSION_A: [&str; 4] = ["eof", "helpers", "quiet", "effects"];
@@ -321,17 +322,7 @@ fn whoever_exceeds_a_limit_is_ended_below_a_subreaper() {
 
 #[test]
 fn whoever_exceeds_a_limit_is_ended_where_an_ordinary_user_runs_the_drill() {
-    if !geteuid().is_root() {
-        println!("skipped: the tests run as an ordinary user already");
-        return;
-    }
-    let probe = Command::new(env!("CARGO_BIN_EXE_cargo-drill"))
-        .arg("--version")
-        .uid(NOBODY)
-        .gid(NOBODY)
-        .output();
-    if !probe.is_ok_and(|output| output.status.success()) {
-        println!("skipped: nobody may not execute cargo-drill where it was built");
+    if !can_become_nobody() {
         return;
     }
     for cell in ["namespaces", "subreaper"] {

@@ -47,20 +47,22 @@ pub(super) fn judge(history: &History<'_>, expected: &Helpers) -> Findings {
         );
         return findings;
     }
+    findings.broken(alive(history, &look, &left, "at the end"), [look.seen.seq]);
+    findings
+}
+
+/// Who was still alive, and when.
+fn alive(history: &History<'_>, look: &Look<'_>, who: &[&Process], when: &str) -> Sentence {
     let many = counted(
-        left.len(),
+        who.len(),
         "process that the server started was",
         "processes that the server started were",
     );
-    let each = left
+    let each = who
         .iter()
-        .map(|process| described(history, &look, process))
+        .map(|process| described(history, look, process))
         .collect();
-    findings.broken(
-        say(format!("{many} still alive at the end: ")).then(Sentence::list(each)),
-        [look.seen.seq],
-    );
-    findings
+    say(format!("{many} still alive {when}: ")).then(Sentence::list(each))
 }
 
 fn server_lives(history: &History<'_>, look: &Look<'_>) -> bool {
@@ -92,22 +94,8 @@ fn outlived(
     if outlived.is_empty() {
         return;
     }
-    let many = counted(
-        outlived.len(),
-        "process that the server started was",
-        "processes that the server started were",
-    );
-    let each = outlived
-        .iter()
-        .map(|process| described(history, &look, process))
-        .collect();
-    findings.broken(
-        say(format!(
-            "{many} still alive when the time to end at EOF was over, and the server was not: "
-        ))
-        .then(Sentence::list(each)),
-        [look.seen.seq],
-    );
+    let when = "when the time to end at EOF was over, and the server was not";
+    findings.broken(alive(history, &look, &outlived, when), [look.seen.seq]);
 }
 
 /// What the server started and is still alive, without the server itself.

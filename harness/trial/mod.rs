@@ -15,6 +15,7 @@ mod before;
 mod beside;
 mod crash;
 mod limit;
+mod looks;
 mod quiet;
 mod record;
 mod rehearsal;

@@ -1,0 +1,147 @@
+//! What a trial looks at: the processes of the cell, the record, and the logs of the work folder.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::TrialError;
+use super::record;
+use super::stage::Stage;
+use crate::cell::Look;
+use crate::journal::{Event, Moment, Place, Session};
+use crate::session::LiveSession;
+
+/// Between two looks at something that should pass by itself: a zombie, a half-closed socket.
+const SECOND_LOOK_AFTER: Duration = Duration::from_millis(100);
+
+impl Stage {
+    /// Looks at the cell; where something is seen that should pass by itself, looks again.
+    pub async fn look(
+        &self,
+        moment: Moment,
+        again: Option<Moment>,
+        session: Session,
+        live: &LiveSession,
+    ) -> Result<Look, TrialError> {
+        let secrets = self.journal.secrets();
+        let look = self
+            .cell
+            .line()
+            .look(moment, session, live.pipes(), secrets)?;
+        self.keep_look(moment, &look)?;
+        let lingering = look
+            .processes
+            .iter()
+            .any(crate::journal::Process::is_zombie)
+            || look
+                .sockets
+                .iter()
+                .any(|socket| socket.state == "CLOSE_WAIT");
+        if let Some(again) = again.filter(|_| lingering) {
+            // There is no event for something that stays: it is there 100 ms later or it is not.
+            tokio::time::sleep_until(Instant::now() + SECOND_LOOK_AFTER).await;
+            let second = self
+                .cell
+                .line()
+                .look(again, session, live.pipes(), secrets)?;
+            self.keep_look(again, &second)?;
+        }
+        Ok(look)
+    }
+
+    fn keep_look(&self, moment: Moment, look: &Look) -> Result<(), TrialError> {
+        let Value::String(moment) = json!(moment) else {
+            return Ok(());
+        };
+        let text = serde_json::to_string_pretty(&json!({
+            "processes": look.processes,
+            "sockets": look.sockets,
+        }))
+        .map_err(io::Error::from)?;
+        let text = self.journal.secrets().conceal(&text);
+        Ok(fs::write(
+            self.bundle.join(format!("processes-{moment}.json")),
+            text,
+        )?)
+    }
+
+    pub fn read_record(&self, moment: Moment) {
+        if let Some(record) = &self.record {
+            record.read(moment, None);
+        }
+    }
+
+    /// Searches the logs of the work folder for secrets, and keeps a copy of the record.
+    pub fn search_logs(&self, session: Session) -> Result<(), TrialError> {
+        /// Deep enough for `logs/2026/11/server.log`.
+        const DEPTH: usize = 4;
+        let secrets = self.journal.secrets();
+        let mut places = Vec::new();
+        let mut bytes = 0;
+        let mut logs = Vec::new();
+        logs_below(&self.work, DEPTH, &mut logs);
+        logs.extend(self.record.iter().map(|record| record.path().to_owned()));
+        logs.sort();
+        logs.dedup();
+        for path in logs {
+            let Ok(content) = record::read_regular(&path, &self.work) else {
+                continue;
+            };
+            let name = path
+                .strip_prefix(&self.work)
+                .unwrap_or(&path)
+                .display()
+                .to_string();
+            bytes += content.len() as u64;
+            for secret in secrets.seen_in(&content) {
+                self.journal.append(Event::SecretSeen {
+                    session,
+                    secret,
+                    place: Place::Log,
+                    detail: name.clone(),
+                });
+            }
+            if self
+                .record
+                .as_ref()
+                .is_some_and(|record| record.path() == path)
+            {
+                let text = secrets.conceal(&String::from_utf8_lossy(&content));
+                fs::write(self.bundle.join("record.jsonl"), text)?;
+            }
+            places.push(name);
+        }
+        self.journal.append(Event::SecretsSought {
+            session,
+            places,
+            bytes,
+        });
+        Ok(())
+    }
+}
+
+fn logs_below(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() && depth > 0 => logs_below(&path, depth - 1, found),
+            Ok(kind) if kind.is_file() => {
+                let is_log = path
+                    .extension()
+                    .and_then(|extension| extension.to_str())
+                    .is_some_and(|extension| matches!(extension, "log" | "jsonl" | "ndjson"));
+                if is_log {
+                    found.push(path);
+                }
+            }
+            _ => {}
+        }
+    }
+}
