@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use cargo_drill::spec::{
     self, Asked, Authority, Call, Client, Correlation, Count, CpuTime, Crash, CrashPoint, Drill,
-    Eof, Exchange, Expect, Helpers, Kill, Known, Limits, Lookup, Network, Outcomes, Ownership,
-    Plain, Protocol, Question, Quiet, Reconcile, ReconcileEffects, RecordPointers, Recover,
-    Recovery, Remote, Repeats, Reply, ReplyTiming, Requirement, Revocation, Route, Server, Signal,
-    Size, Span, Status, StdinKind, Stream,
+    Eof, Exchange, Expect, Group, Helpers, Kill, Known, Limits, Lookup, Network, Outcomes,
+    Ownership, Plain, Protocol, Question, Quiet, Reconcile, ReconcileEffects, RecordPointers,
+    Recover, Recovery, Remote, Repeats, Reply, ReplyTiming, Requirement, Revocation, Route, Server,
+    Signal, Size, Span, Status, StdinKind, Stream,
 };
 use serde_json::{Value, json};
 
@@ -50,6 +50,12 @@ fn crash(at: CrashPoint) -> Crash {
         reply: ReplyTiming::Held,
         close: Vec::new(),
         connection: None,
+        then: None,
+        syscall: None,
+        errno: None,
+        boundary: None,
+        gate: false,
+        of_every: None,
     }
 }
 
@@ -144,6 +150,7 @@ fn the_drill_of_the_design_means_what_it_says() {
         }),
         client: Client {
             beside: false,
+            group: Group::Shared,
             leak_stdin_to: vec![text("sleep"), text("600")],
         },
         call: Call {
@@ -160,6 +167,7 @@ fn the_drill_of_the_design_means_what_it_says() {
                 ..crash(CrashPoint::Idle)
             },
         ],
+        gate: false,
         repeat: None,
         recover: Some(Recover {
             how: Recovery::Retry(true),

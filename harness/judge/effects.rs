@@ -8,7 +8,7 @@ use crate::spec::{Count, CrashPoint};
 
 use super::beside;
 use super::finding::Findings;
-use super::history::History;
+use super::history::{History, Window};
 use super::ledger::{Effect, seqs};
 use super::sentence::{Sentence, counted, say};
 
@@ -67,10 +67,25 @@ fn by_default(history: &History<'_>) -> Count {
         | CrashPoint::TornCall
         | CrashPoint::BeforeDispatch => Count::Exactly(0),
         CrashPoint::CallUnread | CrashPoint::CallWritten | CrashPoint::Sent => Count::AtMost(1),
+        CrashPoint::Syscall | CrashPoint::Boundary | CrashPoint::Every => by_course(history),
         CrashPoint::AfterAcceptance
         | CrashPoint::TornReply
         | CrashPoint::AfterReply
         | CrashPoint::AfterResult => Count::Exactly(1),
+    }
+}
+
+/// What is right at a moment that has no name: what had been applied by then stays, and what had not been may come.
+fn by_course(history: &History<'_>) -> Count {
+    let crash = history.crash_fired().map_or(usize::MAX, |seen| seen.place);
+    let before = Window {
+        from: history.window_a().from,
+        to: crash,
+    };
+    if history.ledger.effects_in(before).is_empty() {
+        Count::AtMost(1)
+    } else {
+        Count::Exactly(1)
     }
 }
 

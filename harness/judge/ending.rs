@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::journal::{Event, Phase, Session};
-use crate::spec::{Kill, Signal, Stream};
+use crate::spec::{Group, Kill, Signal, Stream};
 
 use super::history::{History, Seen};
 
@@ -45,13 +45,19 @@ impl<'a> History<'a> {
 
     /// Whether EOF is what this crash tells the server.
     pub(super) fn sends_eof(&self) -> bool {
-        self.ends_session() && (self.crash.kill == Kill::Client || !self.crash.close.is_empty())
+        let spares_server = matches!(self.crash.kill, Kill::Client | Kill::Polite(_))
+            || (self.crash.kill == Kill::Group && self.drill.client.group == Group::Own);
+        self.ends_session() && (spares_server || !self.crash.close.is_empty())
     }
 
     /// Whether this crash ends the server itself, by this signal.
     pub(super) fn kills_server(&self) -> Option<Signal> {
-        (self.crash.close.is_empty() && self.crash.kill != Kill::Client)
-            .then_some(self.crash.signal)
+        let reaches_server = match self.crash.kill {
+            Kill::Client | Kill::Polite(_) => false,
+            Kill::Server | Kill::Both => true,
+            Kill::Group => self.drill.client.group == Group::Shared,
+        };
+        (self.crash.close.is_empty() && reaches_server).then_some(self.crash.signal)
     }
 
     /// EOF in session A's stdin, as long as nobody had been signalled: a holder that we kill lets EOF through too.

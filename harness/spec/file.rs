@@ -70,9 +70,14 @@ impl DrillFile {
 
 /// `drill::crash-point[::variant]`.
 pub(super) fn trial_name(drill: &str, crash: &Crash) -> String {
+    let point = crash.point();
+    let point = match crash.of_every {
+        Some(place) => format!("every::{place:02}-{point}"),
+        None => point,
+    };
     match &crash.name {
-        Some(variant) => format!("{drill}::{}::{variant}", crash.at),
-        None => format!("{drill}::{}", crash.at),
+        Some(variant) => format!("{drill}::{point}::{variant}"),
+        None => format!("{drill}::{point}"),
     }
 }
 

@@ -13,8 +13,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use super::model::{
-    AllowedHelper, Call, Correlation, Count, CpuTime, Crash, CrashPoint, Helpers, Kill, Recover,
-    Recovery, ReplyTiming, Signal, Size, Span, Status, Stream,
+    AllowedHelper, Boundary, Call, Correlation, Count, CpuTime, Crash, CrashPoint, Errno, Helpers,
+    Kill, Recover, Recovery, ReplyTiming, Signal, Size, Span, Status, Stream, Syscall, Then,
 };
 
 /// A crash point, or a crash point with what is done at it.
@@ -29,7 +29,8 @@ pub enum CrashForm {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CrashMap {
-    at: CrashPoint,
+    /// The moment. One of `at`, `syscall` and `boundary` says it.
+    at: Option<CrashPoint>,
     /// Tells apart two crashes at one point: the last part of the trial's name, `[a-z0-9-]+`.
     #[schemars(regex(pattern = r"^[a-z0-9-]+$"))]
     name: Option<String>,
@@ -42,12 +43,26 @@ pub struct CrashMap {
     /// What becomes of the reply of an effect, from the crash on.
     #[serde(default)]
     reply: ReplyTiming,
+    /// What the remote does next with the call's effect request, in place of `reply`.
+    then: Option<Then>,
     /// Instead of a kill: the client lives, closes these in order and reads on.
     #[serde(default)]
     close: Vec<Stream>,
     /// Which connection of the call carries the effect, from 1. Default: a rehearsal finds it.
     #[schemars(range(min = 1))]
     connection: Option<u32>,
+    /// In place of `at`: the server is held in this system call of the call.
+    syscall: Option<Syscall>,
+    /// How that system call ends once the crash has happened. Default: it goes on.
+    errno: Option<Errno>,
+    /// In place of `at`: this event of the call, as `crash: every` finds them.
+    boundary: Option<Boundary>,
+    /// The system calls of the server's processes are seen, and how they come to the disk. Default: the drill's `gate`.
+    #[serde(default)]
+    gate: bool,
+    /// Journals say it, drills do not.
+    #[schemars(skip)]
+    of_every: Option<u32>,
 }
 
 impl From<CrashForm> for Crash {
@@ -59,20 +74,53 @@ impl From<CrashForm> for Crash {
                 kill: Kill::default(),
                 signal: Signal::default(),
                 reply: ReplyTiming::default(),
+                then: None,
                 close: Vec::new(),
                 connection: None,
+                syscall: None,
+                errno: None,
+                boundary: None,
+                gate: false,
+                of_every: None,
             },
             CrashForm::Full(map) => Self {
-                at: map.at,
+                // Where neither is written, or two are, the drill is refused before anybody looks at this.
+                at: map.at.unwrap_or(if map.syscall.is_some() {
+                    CrashPoint::Syscall
+                } else {
+                    CrashPoint::Boundary
+                }),
                 name: map.name,
                 kill: map.kill,
                 signal: map.signal,
                 reply: map.reply,
+                then: map.then,
                 close: map.close,
                 connection: map.connection,
+                syscall: map.syscall,
+                errno: map.errno,
+                boundary: map.boundary,
+                gate: map.gate,
+                of_every: map.of_every,
             },
         }
     }
+}
+
+/// Crashes: a list, or one for itself, as in `crash: every`.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum CrashesForm {
+    List(#[schemars(length(min = 1))] Vec<Crash>),
+    One(Box<Crash>),
+}
+
+/// Reads crashes, one or a list of them.
+pub fn crashes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Crash>, D::Error> {
+    Ok(match CrashesForm::deserialize(deserializer)? {
+        CrashesForm::List(crashes) => crashes,
+        CrashesForm::One(crash) => vec![*crash],
+    })
 }
 
 /// What session B does.

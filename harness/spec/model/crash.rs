@@ -22,12 +22,49 @@ pub struct Crash {
     /// What becomes of the reply of an effect, from the crash on.
     #[serde(default)]
     pub reply: ReplyTiming,
+    /// What the remote does next with the call's effect request, in place of `reply`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub then: Option<Then>,
     /// Instead of a kill: the client lives, closes these in order and reads on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub close: Vec<Stream>,
     /// Which connection of the call carries the effect, from 1. Default: a rehearsal finds it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection: Option<u32>,
+    /// The system call of a [`CrashPoint::Syscall`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub syscall: Option<Syscall>,
+    /// How that system call ends. Absent: it goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub errno: Option<Errno>,
+    /// The boundary of a [`CrashPoint::Boundary`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boundary: Option<Boundary>,
+    /// The system calls of the server's processes are seen.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gate: bool,
+    /// Its place in the line of boundaries, where `every` found it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_every: Option<u32>,
+}
+
+impl Crash {
+    /// What becomes of the effect request's reply: `then`, or else `reply`.
+    pub fn next(&self) -> Then {
+        self.then.unwrap_or(match self.reply {
+            ReplyTiming::Held => Then::Held,
+            ReplyTiming::Given => Then::Given,
+        })
+    }
+
+    /// How a trial of it is called: the crash point, with what tells this one apart.
+    pub fn point(&self) -> String {
+        match (&self.syscall, &self.boundary) {
+            (Some(Syscall { name, nth }), _) => format!("{name}-{nth}"),
+            (None, Some(Boundary { event, nth })) => format!("{event}-{nth}"),
+            (None, None) => self.at.to_string(),
+        }
+    }
 }
 
 /// A moment in protocol terms.
@@ -59,6 +96,12 @@ pub enum CrashPoint {
     AfterReply,
     /// The client has the result (control: nothing may break here).
     AfterResult,
+    /// The server is held in the system call that `syscall` names.
+    Syscall,
+    /// The event that `boundary` names.
+    Boundary,
+    /// Each boundary of the call, one trial each: a rehearsal finds them.
+    Every,
 }
 
 /// Who is killed.
@@ -66,10 +109,30 @@ pub enum CrashPoint {
 #[serde(rename_all = "kebab-case")]
 #[schemars(title = "choice of who is killed")]
 pub enum Kill {
+    /// The client alone, never its group.
     #[default]
     Client,
+    /// The server alone; the client lives.
     Server,
+    /// The server, and then the client.
     Both,
+    /// The client's process group, as a terminal does it: Ctrl-C, hang-up.
+    Group,
+    /// Nobody: the client shuts the server down as this SDK does, and exits.
+    Polite(Sdk),
+}
+
+/// Whose polite shutdown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(title = "SDK")]
+pub enum Sdk {
+    /// Ends stdin, 2 s later SIGTERM to the child, 2 s later SIGKILL.
+    Typescript,
+    /// The server leads a session of its own: ends stdin, 2 s later SIGTERM to its group, 2 s later SIGKILL to its group.
+    Python,
+    /// Ends stdin, 3 s later SIGTERM to the child, 3 s later SIGKILL.
+    Rust,
 }
 
 /// A signal, by its name without SIG.
@@ -99,6 +162,171 @@ pub enum ReplyTiming {
     Given,
 }
 
+/// What the remote does next with the call's effect request. Whatever it is happens once; other requests are answered as
+/// ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(title = "choice of what the remote does next")]
+pub enum Then {
+    /// Applied, and the reply given once the client is gone and nobody holds the write end of stdin.
+    Given,
+    /// Applied, and the reply withheld until the end of the observation.
+    Held,
+    /// Applied, and the connection reset (RST) in place of a reply, as soon as the client is gone.
+    Dropped,
+    /// Applied, and answered with status 500 as soon as the client is gone.
+    #[serde(rename = "error-500")]
+    Error500,
+    /// Not applied, and answered with status 503 as soon as the client is gone.
+    #[serde(rename = "error-503")]
+    Error503,
+    /// Not applied, and answered with status 429 and `Retry-After: 0` as soon as the client is gone.
+    #[serde(rename = "error-429")]
+    Error429,
+    /// Applied, and the reply's body given byte by byte until the end of the observation, and the rest then.
+    Slow,
+    /// Applied, and sent to the remote once more, as it was, by a proxy that lost the first reply; the second one is given.
+    Replayed,
+}
+
+impl Then {
+    /// Whether the request is turned away before anything is applied.
+    pub fn is_before_commit(self) -> bool {
+        matches!(self, Self::Error503 | Self::Error429)
+    }
+}
+
+/// A system call of the server's processes, counted from the moment at which the call is issued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Syscall {
+    pub name: SyscallName,
+    /// From 1. A call that a signal interrupts and the kernel starts anew is one call.
+    #[schemars(range(min = 1))]
+    #[serde(default = "first")]
+    pub nth: u32,
+}
+
+fn first() -> u32 {
+    1
+}
+
+/// The system calls at which a server can be held.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(title = "system call")]
+pub enum SyscallName {
+    /// To an address of the internet families.
+    Connect,
+    /// A program is started: also execveat.
+    Execve,
+    /// A file is opened for writing: also open, openat2 and creat.
+    Openat,
+    /// Also renameat and renameat2.
+    Rename,
+    /// Also unlinkat.
+    Unlink,
+    Fsync,
+    Fdatasync,
+    /// Something is written to the session's stdout: also writev, sendto and sendmsg.
+    Write,
+}
+
+impl SyscallName {
+    pub const ALL: [Self; 8] = [
+        Self::Connect,
+        Self::Execve,
+        Self::Openat,
+        Self::Rename,
+        Self::Unlink,
+        Self::Fsync,
+        Self::Fdatasync,
+        Self::Write,
+    ];
+}
+
+impl fmt::Display for SyscallName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Connect => "connect",
+            Self::Execve => "execve",
+            Self::Openat => "openat",
+            Self::Rename => "rename",
+            Self::Unlink => "unlink",
+            Self::Fsync => "fsync",
+            Self::Fdatasync => "fdatasync",
+            Self::Write => "write",
+        })
+    }
+}
+
+/// How a system call fails (errno(3)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "UPPERCASE")]
+#[schemars(title = "error of a system call")]
+pub enum Errno {
+    Eacces,
+    Econnrefused,
+    Econnreset,
+    Edquot,
+    Eexist,
+    Eio,
+    Emfile,
+    Enetunreach,
+    Enoent,
+    Enospc,
+    Epipe,
+    Erofs,
+    Etimedout,
+}
+
+/// One event of the call, counted from the moment at which the call is issued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Boundary {
+    pub event: BoundaryEvent,
+    /// From 1.
+    #[schemars(range(min = 1))]
+    #[serde(default = "first")]
+    pub nth: u32,
+}
+
+/// What divides the course of a call.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(title = "boundary event")]
+pub enum BoundaryEvent {
+    /// The server reaches for the remote; the connection is pending.
+    Connection,
+    /// A whole request has arrived, whatever it is for; nothing has come of it.
+    Request,
+    /// Its reply is made, and withheld.
+    Reply,
+    /// Half of its reply is delivered.
+    HalfReply,
+    /// All of its reply is delivered.
+    Replied,
+    /// The server has written a line to its stdout and the client has read it; what the client would do next it does not.
+    Line,
+}
+
+impl fmt::Display for BoundaryEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Connection => "connection",
+            Self::Request => "request",
+            Self::Reply => "reply",
+            Self::HalfReply => "half-reply",
+            Self::Replied => "replied",
+            Self::Line => "line",
+        })
+    }
+}
+
 /// One of the session's three streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -123,6 +351,9 @@ impl fmt::Display for CrashPoint {
             Self::TornReply => "torn-reply",
             Self::AfterReply => "after-reply",
             Self::AfterResult => "after-result",
+            Self::Syscall => "syscall",
+            Self::Boundary => "boundary",
+            Self::Every => "every",
         })
     }
 }

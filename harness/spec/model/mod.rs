@@ -56,9 +56,13 @@ pub struct Drill {
     pub client: Client,
     /// The call in whose middle the client dies.
     pub call: Call,
-    /// One trial each.
-    #[schemars(length(min = 1))]
+    /// One trial each; `every` is one for each boundary of the call.
+    #[serde(deserialize_with = "forms::crashes")]
+    #[schemars(with = "forms::CrashesForm")]
     pub crash: Vec<Crash>,
+    /// At every crash the system calls of the server's processes are seen, as far as `syscall` names them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gate: bool,
     /// How often each trial is carried out. A verdict that differs between repeats is unstable, which gates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeat: Option<Repeats>,

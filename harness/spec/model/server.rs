@@ -93,4 +93,19 @@ pub struct Client {
     /// crashed. It must not notice: afterwards it makes the same call under a call id of its own. Both share the work folder.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub beside: bool,
+    /// In which process group the server starts.
+    #[serde(default)]
+    pub group: Group,
+}
+
+/// In which process group the server starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(title = "kind of process group")]
+pub enum Group {
+    /// In the client's: what a terminal sends to the one reaches the other.
+    #[default]
+    Shared,
+    /// In one of its own.
+    Own,
 }
