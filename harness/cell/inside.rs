@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
-use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid as NixPid;
@@ -269,12 +269,18 @@ impl Init {
                 ticket,
                 pid,
                 signal,
+                group,
             } => {
-                // Never a group, never everybody: a pid that is not positive means those to kill(2).
+                // A pid that is not positive, and the group 1, mean more than anybody asks for to kill(2).
+                let to = NixPid::from_raw(pid);
+                let send = if group { killpg } else { kill };
                 let delivered = pid > 1
-                    && Signal::try_from(signal)
-                        .is_ok_and(|signal| kill(NixPid::from_raw(pid), signal).is_ok());
+                    && Signal::try_from(signal).is_ok_and(|signal| send(to, signal).is_ok());
                 self.report(&Report::Signalled { ticket, delivered })
+            }
+            Order::AreStopped { ticket, pids } => {
+                let all = pids.iter().all(|pid| proc::is_stopped(*pid));
+                self.report(&Report::Stopped { ticket, all })
             }
             Order::Look {
                 ticket,

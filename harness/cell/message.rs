@@ -55,7 +55,11 @@ pub enum Order {
         ticket: Ticket,
         pid: Pid,
         signal: i32,
+        /// To the process group that this process leads.
+        group: bool,
     },
+    /// Whether every thread of each of these is stopped.
+    AreStopped { ticket: Ticket, pids: Vec<Pid> },
     /// Look at every process. `secrets` are searched for in arguments and environments.
     Look {
         ticket: Ticket,
@@ -126,6 +130,10 @@ pub enum Report {
     Signalled {
         ticket: Ticket,
         delivered: bool,
+    },
+    Stopped {
+        ticket: Ticket,
+        all: bool,
     },
     Seen {
         ticket: Ticket,

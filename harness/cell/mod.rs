@@ -24,3 +24,4 @@ mod usage;
 pub use bounds::Bounds;
 pub use message::{Pipe, Plan, Present, Wanted};
 pub use outside::{Cell, CellError, Doorway, Line, Look, Spawn};
+pub(crate) use sys::{unread_in_pipe, unread_in_socket};

@@ -209,6 +209,20 @@ impl Line {
 
     /// Sends a signal to one process; false when it has gone.
     pub fn signal(&self, pid: Pid, signal: crate::spec::Signal) -> Result<bool, CellError> {
+        self.send_signal(pid, signal, false)
+    }
+
+    /// Sends a signal to the process group that this process leads; false when nobody is left in it.
+    pub fn signal_group(&self, pid: Pid, signal: crate::spec::Signal) -> Result<bool, CellError> {
+        self.send_signal(pid, signal, true)
+    }
+
+    fn send_signal(
+        &self,
+        pid: Pid,
+        signal: crate::spec::Signal,
+        group: bool,
+    ) -> Result<bool, CellError> {
         let signal = nix::sys::signal::Signal::from(signal) as i32;
         match self
             .order(
@@ -216,12 +230,25 @@ impl Line {
                     ticket,
                     pid,
                     signal,
+                    group,
                 },
                 &[],
             )?
             .0
         {
             Report::Signalled { delivered, .. } => Ok(delivered),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Whether every thread of each of these is stopped now.
+    pub fn are_stopped(&self, pids: &[Pid]) -> Result<bool, CellError> {
+        let pids = pids.to_vec();
+        match self
+            .order(|ticket| Order::AreStopped { ticket, pids }, &[])?
+            .0
+        {
+            Report::Stopped { all, .. } => Ok(all),
             other => Err(unexpected(other)),
         }
     }
@@ -411,6 +438,7 @@ fn read_reports(shared: &Shared, journal: &Journal) {
             Report::Spawned { ticket, .. }
             | Report::NotSpawned { ticket, .. }
             | Report::Signalled { ticket, .. }
+            | Report::Stopped { ticket, .. }
             | Report::Counted { ticket, .. }
             | Report::Holding { ticket, .. }
             | Report::TcpSocket { ticket }

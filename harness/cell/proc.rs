@@ -174,6 +174,16 @@ pub(super) fn threads_of_user() -> io::Result<u64> {
     Ok(of_user.map(|stat| stat.threads).sum())
 }
 
+/// Whether every thread of a process is stopped.
+pub(super) fn is_stopped(pid: Pid) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return false;
+    };
+    threads
+        .flatten()
+        .all(|thread| Stat::read(&thread.path()).is_none_or(|stat| matches!(stat.state, 'T' | 't')))
+}
+
 /// The name of a process, also of a zombie.
 pub(super) fn comm(pid: Pid) -> Option<String> {
     let text = fs::read(format!("/proc/{pid}/comm")).ok()?;

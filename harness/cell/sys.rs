@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::TcpListener;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -269,6 +269,28 @@ pub(super) fn tcp_of(pidfd: &OwnedFd, fd: RawFd) -> Option<(u16, u16, u8)> {
         )
     };
     (got == 0).then_some((local, peer, state))
+}
+
+/// How many bytes in a pipe nobody has read, whichever end this is (pipe(7)).
+pub(crate) fn unread_in_pipe(pipe: BorrowedFd<'_>) -> io::Result<u64> {
+    ask_int(pipe, libc::FIONREAD)
+}
+
+/// How much of what was written to this end of a socket pair its peer has not read, with the kernel's own overhead
+/// (unix(7)).
+pub(crate) fn unread_in_socket(socket: BorrowedFd<'_>) -> io::Result<u64> {
+    ask_int(socket, libc::TIOCOUTQ)
+}
+
+/// An ioctl(2) that answers with an int.
+fn ask_int(fd: BorrowedFd<'_>, request: libc::Ioctl) -> io::Result<u64> {
+    let mut answer: libc::c_int = 0;
+    // SAFETY: both requests that come here write one int, into one that outlives the call.
+    let asked = unsafe { libc::ioctl(fd.as_raw_fd(), request, &raw mut answer) };
+    if asked < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(u64::try_from(answer).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::args::{Folders, RunArgs};
 use crate::report::TrialName;
-use crate::spec::{self, Crash, CrashPoint, DrillFile, Kill, Mistakes, Templates};
+use crate::spec::{self, Crash, CrashPoint, DrillFile, Mistakes, Templates};
 use crate::trial::Trial;
 
 /// Where drills are read from and reports are written to.
@@ -174,19 +174,14 @@ pub fn is_wanted(name: &str, args: &RunArgs) -> bool {
 /// What this version cannot do yet with a crash; a drill may say it all the same.
 pub fn not_built(crash: &Crash) -> Option<String> {
     match crash.at {
-        CrashPoint::Idle
-        | CrashPoint::BeforeDispatch
-        | CrashPoint::Sent
-        | CrashPoint::AfterAcceptance
-        | CrashPoint::AfterResult => {}
-        point => {
-            return Some(format!(
-                "this version does not have the crash point `{point}` yet"
-            ));
+        CrashPoint::TornReply | CrashPoint::Syscall | CrashPoint::Boundary | CrashPoint::Every => {
+            Some(format!(
+                "this version does not have the crash point `{}` yet",
+                crash.at
+            ))
         }
+        _ => None,
     }
-    (crash.kill != Kill::Client)
-        .then(|| "this version kills the client only (`kill: client`)".to_owned())
 }
 
 /// Where `drill-fixture` is: beside this program, above a test's folder `deps`, or on the PATH.

@@ -184,6 +184,25 @@ pub enum Event {
         call: String,
         rpc_id: String,
     },
+    /// Half of the line of a tool call was written to the server; the other half never is.
+    CallTorn {
+        session: Session,
+        bytes: u64,
+        of: u64,
+    },
+    /// The line of a tool call was written whole, and this much of the server's stdin nobody had read then.
+    CallUnread {
+        session: Session,
+        bytes: u64,
+    },
+    /// The line of a tool call was written whole, and all that was in the server's stdin has been read.
+    CallTaken {
+        session: Session,
+    },
+    /// The client reads nothing more from the server's stdout, which it holds open.
+    ReadingStopped {
+        session: Session,
+    },
     CallAnswered {
         session: Session,
         role: CallRole,
@@ -323,6 +342,26 @@ pub enum Event {
     ClientGone {
         pid: Pid,
         exit: Exit,
+    },
+    /// The client, which shuts the server down politely, has waited for it and sends it a signal.
+    ClientSignalled {
+        session: Session,
+        signal: Signal,
+        /// To the server's process group.
+        group: bool,
+    },
+    /// Every thread of these processes, which read the server's stdin, is stopped.
+    ServerStopped {
+        pids: Vec<Pid>,
+    },
+    /// They run again.
+    ServerContinued {
+        pids: Vec<Pid>,
+    },
+    /// What was to hold up to the crash did not: the crash fell on another moment.
+    PointLost {
+        point: CrashPoint,
+        instead: String,
     },
     /// Nobody holds the write end of the server's stdin any more.
     EofInPipe {

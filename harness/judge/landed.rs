@@ -77,6 +77,14 @@ pub(super) fn why_not(history: &History<'_>) -> Option<(Sentence, Vec<Seq>)> {
     if crash.is_none() {
         return Some((say("the crash did not happen"), Vec::new()));
     }
+    if let Some(lost) = history.first(|e| matches!(e, Event::PointLost { .. }))
+        && let Event::PointLost { instead, .. } = lost.event
+    {
+        return Some((
+            say(format!("the crash missed its point {point}: ")).quote(instead, "instead"),
+            vec![lost.seq],
+        ));
+    }
     failed_call(history).map(|reply| {
         let told = say("the call was answered with an error and made no effect, so there was no result to crash after: ");
         (told.quote(reply.text, "answer"), vec![reply.seen.seq])

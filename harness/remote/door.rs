@@ -50,6 +50,9 @@ enum Command {
     Release {
         done: oneshot::Sender<()>,
     },
+    LetConnectionsGo {
+        done: oneshot::Sender<()>,
+    },
     Settle {
         done: oneshot::Sender<()>,
     },
@@ -101,6 +104,16 @@ impl Door {
         // Fails only where the task has ended, and then nothing is held.
         if self.commands.send(Command::Release { done }).await.is_ok() {
             let _ = released.await;
+        }
+    }
+
+    /// Connections that are held go on, and none is held any more; all else stays as it is.
+    pub async fn let_connections_go(&self) {
+        let (done, gone) = oneshot::channel();
+        let command = Command::LetConnectionsGo { done };
+        // As above.
+        if self.commands.send(command).await.is_ok() {
+            let _ = gone.await;
         }
     }
 
@@ -163,6 +176,9 @@ impl Keeper {
                         self.front.gate.release();
                         let _ = done.send(());
                     }
+                    Some(Command::LetConnectionsGo { done }) => {
+                        let _ = done.send(());
+                    }
                     Some(Command::Settle { done }) => {
                         // One that does not end is not ours: its peer lives.
                         let _ = tokio::time::timeout(SETTLED_WITHIN, self.settle()).await;
@@ -223,6 +239,11 @@ impl Keeper {
                         let _ = done.send(());
                         return opened;
                     }
+                    Some(Command::LetConnectionsGo { done }) => {
+                        watching = self.let_held_go(watching).await?;
+                        let _ = done.send(());
+                        continue;
+                    }
                     // What is held has not come to anything, and is not to.
                     Some(Command::Settle { done }) => {
                         let _ = done.send(());
@@ -265,6 +286,17 @@ impl Keeper {
             .await?;
         }
         Ok(connection)
+    }
+
+    /// Lets all in that are held, in their order, and holds none of those that come.
+    async fn let_held_go(&mut self, mut watching: Watching) -> io::Result<Watching> {
+        watching.nth = None;
+        for (connection, attempt) in std::mem::take(&mut watching.held) {
+            self.journal
+                .append(Event::ConnectionReleased { connection });
+            watching = self.let_through(watching, connection, &attempt).await?;
+        }
+        Ok(watching)
     }
 
     /// Lets one in; the queue is full again when its serving begins.

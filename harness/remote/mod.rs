@@ -202,6 +202,11 @@ impl Remote {
         self.front.gate.replies(timing);
     }
 
+    /// Connections that are held go on, and none is held any more. Requests and replies stay as they are.
+    pub async fn let_connections_go(&self) {
+        self.door.let_connections_go().await;
+    }
+
     /// Everything held goes on, nothing is held or watched from here on. Returns when the requests that were held are
     /// applied: they are the work of the session that sent them, whoever comes next.
     pub async fn release(&self) {

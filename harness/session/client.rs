@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitCode, Stdio};
@@ -19,18 +19,21 @@ use rmcp::model::{
 use rmcp::service::{
     ClientLifecycleMode, ClientServiceExt as _, PeerRequestOptions, RunningService,
 };
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::message::{Ask, Call, Start, Told};
+use super::shutdown::shut_down;
+use super::stdin::{OurStdin, Stdin, inode, stdin_of};
 use super::teller::{Teller, teller};
-use super::transport::{Pipes, Stdin};
+use super::transport::{Pipes, Reading, Writing};
 use crate::cell::Pipe;
 use crate::journal::{Exit, Pid, PipeEnd};
 use crate::roles::{self, Role};
-use crate::spec::{Protocol, StdinKind, Stream};
+use crate::spec::{Protocol, Sdk, Stream};
 
 /// `_meta` key of the correlation: a reverse-DNS prefix of our own, as the specification asks (2025-06-18, basic, `_meta`).
 const CORRELATION: &str = "dev.cargo-drill/correlationId";
@@ -58,15 +61,25 @@ pub(crate) fn main() -> ExitCode {
 async fn run(harness: StdUnixStream) -> io::Result<()> {
     let (asks, told) = UnixStream::from_std(harness)?.into_split();
     let (tell, things) = teller();
-    tokio::spawn(things.pass_on(told));
+    let passing = tokio::spawn(things.pass_on(told));
     let mut client = Client::new(tell);
     let mut asks = BufReader::new(asks).lines();
     // Without a harness there is nobody to be a client for.
     while let Some(line) = asks.next_line().await? {
         let ask = serde_json::from_str(&line)?;
-        client.obey(ask).await?;
+        if client.obey(ask).await? == Next::Exit {
+            // What was told last is on its way before the process ends.
+            return passing.await?;
+        }
     }
     Ok(())
+}
+
+/// What comes after an ask.
+#[derive(PartialEq, Eq)]
+enum Next {
+    Ask,
+    Exit,
 }
 
 struct Client {
@@ -75,6 +88,11 @@ struct Client {
     pipes: Option<Pipes>,
     stdout_reader: Option<AbortHandle>,
     stderr_reader: Option<AbortHandle>,
+    /// How the next call is written.
+    writing: Arc<Writing>,
+    reading: Reading,
+    server: Pid,
+    exited: watch::Receiver<bool>,
     service: Option<Arc<RunningService<RoleClient, InitializeRequestParams>>>,
 }
 
@@ -86,11 +104,15 @@ impl Client {
             pipes: None,
             stdout_reader: None,
             stderr_reader: None,
+            writing: Arc::default(),
+            reading: Reading::default(),
+            server: 0,
+            exited: watch::channel(false).1,
             service: None,
         }
     }
 
-    async fn obey(&mut self, ask: Ask) -> io::Result<()> {
+    async fn obey(&mut self, ask: Ask) -> io::Result<Next> {
         match ask {
             Ask::Start(start) => match self.start(start).await {
                 Ok(()) => {}
@@ -102,8 +124,23 @@ impl Client {
             Ask::ListTools { times } => self.list_tools(times).await,
             Ask::Call(call) => self.call(call).await,
             Ask::Close { stream } => self.close(stream).await,
+            Ask::StopReading => {
+                self.reading.stop();
+                self.tell(Told::ReadingStopped);
+            }
+            Ask::ShutDown { sdk } => {
+                self.shut_down(sdk).await;
+                return Ok(Next::Exit);
+            }
         }
-        Ok(())
+        Ok(Next::Ask)
+    }
+
+    /// Ends the session as this SDK's client does.
+    async fn shut_down(&mut self, sdk: Sdk) {
+        self.close(Stream::Stdin).await;
+        shut_down(sdk, self.server, self.exited.clone(), &self.tell).await;
+        self.tell(Told::ShutDown);
     }
 
     async fn start(&mut self, start: Start) -> io::Result<()> {
@@ -125,6 +162,7 @@ impl Client {
         let mut command = tokio::process::Command::from(roles::command(Role::Shim));
         command
             .arg(&start.shim)
+            .arg(start.group.argument())
             .args(&start.argv)
             .env_clear()
             .envs(start.env.iter().cloned().collect::<BTreeMap<_, _>>())
@@ -141,6 +179,9 @@ impl Client {
             .unwrap_or_default();
         self.tell(Told::Started { pid, pipes });
 
+        self.server = pid;
+        let (has_exited, exited) = watch::channel(false);
+        self.exited = exited;
         let tell = self.tell.clone();
         tokio::spawn(async move {
             if let Ok(status) = server.wait().await {
@@ -152,6 +193,7 @@ impl Client {
                     },
                 };
                 tell.tell(Told::ServerExited { exit });
+                has_exited.send_replace(true);
             }
         });
         let stderr = pipe::Receiver::from_owned_fd(our_stderr.into())?;
@@ -163,7 +205,13 @@ impl Client {
 
         *self.stdin.lock().await = Some(our_stdin.into_writer()?);
         let stdout = pipe::Receiver::from_owned_fd(our_stdout.into())?;
-        let (pipes, reader) = Pipes::open(Arc::clone(&self.stdin), stdout, self.tell.clone());
+        let (pipes, reader) = Pipes::open(
+            Arc::clone(&self.stdin),
+            stdout,
+            Arc::clone(&self.writing),
+            self.reading.clone(),
+            self.tell.clone(),
+        );
         self.pipes = Some(pipes);
         self.stdout_reader = Some(reader);
         Ok(())
@@ -245,6 +293,7 @@ impl Client {
         let Some(service) = self.service.clone() else {
             return;
         };
+        self.writing.next(call.write);
         let mut meta = RequestMetaObject::new();
         meta.set_traceparent(&call.traceparent);
         meta.0.insert(CORRELATION.to_owned(), call.id.into());
@@ -316,62 +365,4 @@ fn lifecycle(protocol: Protocol) -> (ClientLifecycleMode, ProtocolVersion) {
         Protocol::V2025_11_25 => ProtocolVersion::V_2025_11_25,
     };
     (ClientLifecycleMode::Initialize, older)
-}
-
-/// The client's side of the server's stdin.
-enum OurStdin {
-    Pipe(io::PipeWriter),
-    Socket(StdUnixStream),
-}
-
-impl OurStdin {
-    fn duplicate(&self) -> io::Result<OwnedFd> {
-        match self {
-            Self::Pipe(pipe) => pipe.as_fd().try_clone_to_owned(),
-            Self::Socket(socket) => socket.as_fd().try_clone_to_owned(),
-        }
-    }
-
-    fn into_writer(self) -> io::Result<Box<dyn AsyncWrite + Send + Unpin>> {
-        Ok(match self {
-            Self::Pipe(pipe) => Box::new(pipe::Sender::from_owned_fd(pipe.into())?),
-            Self::Socket(socket) => {
-                socket.set_nonblocking(true)?;
-                Box::new(UnixStream::from_std(socket)?)
-            }
-        })
-    }
-}
-
-/// The server's end, ours, and what identifies them.
-fn stdin_of(kind: StdinKind) -> io::Result<(OwnedFd, OurStdin, Vec<Pipe>)> {
-    let (theirs, ours) = match kind {
-        StdinKind::Pipe => {
-            let (reader, writer) = io::pipe()?;
-            (OwnedFd::from(reader), OurStdin::Pipe(writer))
-        }
-        StdinKind::Socketpair => {
-            let (theirs, ours) = StdUnixStream::pair()?;
-            (OwnedFd::from(theirs), OurStdin::Socket(ours))
-        }
-    };
-    let our_inode = match &ours {
-        OurStdin::Pipe(pipe) => inode(pipe.as_fd())?,
-        OurStdin::Socket(socket) => inode(socket.as_fd())?,
-    };
-    let pipes = vec![
-        Pipe {
-            end: PipeEnd::StdinRead,
-            inode: inode(theirs.as_fd())?,
-        },
-        Pipe {
-            end: PipeEnd::StdinWrite,
-            inode: our_inode,
-        },
-    ];
-    Ok((theirs, ours, pipes))
-}
-
-fn inode(fd: std::os::fd::BorrowedFd<'_>) -> io::Result<u64> {
-    Ok(nix::sys::stat::fstat(fd)?.st_ino)
 }

@@ -17,13 +17,13 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
 use super::keep::Keep;
-use super::message::{Ask, Call, Start, Told};
+use super::message::{Ask, Call, Leading, Start, Told, Write};
 use crate::cell::{CellError, Line, Pipe, Spawn};
 use crate::journal::{
     AnswerShape, CallRole, Event, Journal, LineShape, Pid, Session, SessionFault, Way, excerpt,
 };
 use crate::roles::Role;
-use crate::spec::{Protocol, StdinKind, Stream};
+use crate::spec::{Protocol, Sdk, StdinKind, Stream};
 
 /// Starting the client and the shim is ours: it takes milliseconds, on a loaded machine more.
 const STARTED_WITHIN: Duration = Duration::from_secs(30);
@@ -53,6 +53,7 @@ pub struct Opening {
     pub env: Vec<(String, String)>,
     pub cwd: PathBuf,
     pub stdin: StdinKind,
+    pub group: Leading,
     pub leak_stdin_to: Vec<String>,
     /// Where transcript and stderr go.
     pub bundle: PathBuf,
@@ -67,6 +68,7 @@ pub struct Issue {
     pub arguments: serde_json::Map<String, serde_json::Value>,
     pub call_id: String,
     pub traceparent: String,
+    pub write: Write,
 }
 
 /// A running session. Dropping it kills nothing: the cell does.
@@ -108,6 +110,7 @@ impl LiveSession {
             env,
             cwd,
             stdin,
+            group,
             leak_stdin_to,
             bundle,
             scratch,
@@ -166,6 +169,7 @@ impl LiveSession {
             env,
             cwd,
             stdin,
+            group,
             leak_stdin_to,
         };
         live.ask(&Ask::Start(start)).await?;
@@ -321,6 +325,7 @@ impl LiveSession {
             arguments,
             call_id,
             traceparent,
+            write,
         } = issue;
         self.journal.append(Event::CallAsked {
             session: self.session,
@@ -336,8 +341,19 @@ impl LiveSession {
             arguments,
             id: call_id,
             traceparent,
+            write,
         }))
         .await
+    }
+
+    /// The client, alive, reads nothing more from the server's stdout. `reading-stopped` follows.
+    pub async fn stop_reading(&mut self) -> Result<(), SessionError> {
+        self.ask(&Ask::StopReading).await
+    }
+
+    /// The client shuts the server down as this SDK does, and exits.
+    pub async fn shut_down(&mut self, sdk: Sdk) -> Result<(), SessionError> {
+        self.ask(&Ask::ShutDown { sdk }).await
     }
 
     /// The client, alive, closes one of its ends.
@@ -495,10 +511,37 @@ impl Pump {
                     });
                 }
             }
+            Told::CallTorn { bytes, of } => {
+                self.journal.append(Event::CallTorn {
+                    session,
+                    bytes: *bytes,
+                    of: *of,
+                });
+            }
+            Told::CallUnread { bytes } => {
+                self.journal.append(Event::CallUnread {
+                    session,
+                    bytes: *bytes,
+                });
+            }
+            Told::CallTaken => {
+                self.journal.append(Event::CallTaken { session });
+            }
+            Told::ReadingStopped => {
+                self.journal.append(Event::ReadingStopped { session });
+            }
+            Told::Signalled { signal, group } => {
+                self.journal.append(Event::ClientSignalled {
+                    session,
+                    signal: *signal,
+                    group: *group,
+                });
+            }
             Told::Started { pid, .. } => lock(&self.shared).server = Some(*pid),
             Told::NotStarted { .. }
             | Told::Handshaken { .. }
             | Told::NotHandshaken { .. }
+            | Told::ShutDown
             | Told::ToolsListed => {}
         }
         Ok(())

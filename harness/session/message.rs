@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::cell::Pipe;
 use crate::journal::{AnswerShape, Exit, LineShape, Pid, Way};
-use crate::spec::{Protocol, StdinKind, Stream};
+use crate::spec::{Protocol, Sdk, Signal, StdinKind, Stream};
 
 /// From the harness to the client.
 #[derive(Debug, Serialize, Deserialize)]
@@ -27,6 +27,37 @@ pub enum Ask {
     Close {
         stream: Stream,
     },
+    /// Read nothing more from the server's stdout, and keep it open.
+    StopReading,
+    /// End the session as this SDK's client does, and exit.
+    ShutDown {
+        sdk: Sdk,
+    },
+}
+
+/// How a call is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Write {
+    /// And told of when its last byte is written.
+    #[default]
+    Whole,
+    /// Half of the line, and the other half never.
+    Half,
+    /// Whole, and how much of it nobody has read is told.
+    Unread,
+    /// Whole, and told when all of it has been read.
+    Taken,
+}
+
+/// In which process group and session the server is started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Leading {
+    /// In the client's.
+    Nothing,
+    /// A process group of its own.
+    Group,
+    /// A session of its own, as the Python SDK has it.
+    Session,
 }
 
 /// How to start the server.
@@ -38,6 +69,7 @@ pub struct Start {
     pub env: Vec<(String, String)>,
     pub cwd: PathBuf,
     pub stdin: StdinKind,
+    pub group: Leading,
     /// A sibling that inherits the write end of the server's stdin.
     pub leak_stdin_to: Vec<String>,
 }
@@ -50,6 +82,7 @@ pub struct Call {
     /// The call id.
     pub id: String,
     pub traceparent: String,
+    pub write: Write,
 }
 
 /// From the client to the harness.
@@ -104,6 +137,25 @@ pub enum Told {
     Closed {
         stream: Stream,
     },
+    /// Half of the call's line was written.
+    CallTorn {
+        bytes: u64,
+        of: u64,
+    },
+    /// The call's line was written, and this much in the server's stdin is unread.
+    CallUnread {
+        bytes: u64,
+    },
+    /// The call's line was written, and nothing in the server's stdin is unread any more.
+    CallTaken,
+    ReadingStopped,
+    /// The client, which shuts the server down, has sent it a signal.
+    Signalled {
+        signal: Signal,
+        group: bool,
+    },
+    /// The server has ended, and the client exits.
+    ShutDown,
     ServerExited {
         exit: Exit,
     },

@@ -14,7 +14,10 @@ mod keep;
 mod live;
 mod message;
 pub(crate) mod shim;
+mod shutdown;
+mod stdin;
 mod teller;
 mod transport;
 
 pub use live::{Issue, LiveSession, Opening, SessionError, fits_a_socket};
+pub use message::{Leading, Write};

@@ -9,12 +9,44 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
-/// The process `cargo-drill __shim SOCKET COMMAND …`.
+use super::message::Leading;
+
+impl Leading {
+    const ALL: [Self; 3] = [Self::Nothing, Self::Group, Self::Session];
+
+    /// How the client tells the shim.
+    pub(super) const fn argument(self) -> &'static str {
+        match self {
+            Self::Nothing => "shared",
+            Self::Group => "group",
+            Self::Session => "session",
+        }
+    }
+
+    fn lead(self) -> nix::Result<()> {
+        let own = nix::unistd::Pid::from_raw(0);
+        match self {
+            Self::Nothing => Ok(()),
+            Self::Group => nix::unistd::setpgid(own, own),
+            Self::Session => nix::unistd::setsid().map(drop),
+        }
+    }
+}
+
+/// The process `cargo-drill __shim SOCKET GROUP COMMAND …`.
 pub(crate) fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let mut arguments = arguments;
-    let (Some(socket), Some(program)) = (arguments.next(), arguments.next()) else {
+    let (Some(socket), Some(group), Some(program)) =
+        (arguments.next(), arguments.next(), arguments.next())
+    else {
         return ExitCode::from(2);
     };
+    let leading = Leading::ALL
+        .into_iter()
+        .find(|leading| group == leading.argument());
+    if leading.is_none_or(|leading| leading.lead().is_err()) {
+        return ExitCode::from(126);
+    }
     let Ok(mut harness) = UnixStream::connect(&socket) else {
         return ExitCode::from(126);
     };

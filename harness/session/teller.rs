@@ -55,12 +55,15 @@ impl Teller {
 }
 
 impl Things {
-    /// Writes each thing as a line, until the harness has gone.
+    /// Writes each thing as a line, until the harness has gone, or the last thing is written.
     pub async fn pass_on(mut self, mut harness: impl AsyncWrite + Unpin) -> io::Result<()> {
         while let Some(thing) = self.0.recv().await {
             let mut line = serde_json::to_vec(&thing.told)?;
             line.push(b'\n');
             harness.write_all(&line).await?;
+            if matches!(thing.told, Told::ShutDown) {
+                break;
+            }
         }
         Ok(())
     }

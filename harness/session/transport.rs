@@ -6,15 +6,17 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::{Value, json};
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::sync::mpsc;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::sync::{mpsc, watch};
 
-use super::message::Told;
+use super::message::{Told, Write};
+use super::stdin::Stdin;
 use super::teller::Teller;
 use crate::journal::{AnswerShape, LineShape, Way, excerpt};
 
@@ -27,8 +29,38 @@ const LONGEST_ANSWER: usize = 16 * 1024;
 /// What lines are told of that nobody has asked for, noise and notifications; of more than these the rest is passed over.
 const MOST_ASIDE: usize = 10_000;
 
-/// The write end of the server's stdin; empty once the client has closed it.
-pub(super) type Stdin = Arc<tokio::sync::Mutex<Option<Box<dyn AsyncWrite + Send + Unpin>>>>;
+/// The kernel tells nobody that a pipe was read from, so it is asked this often.
+const ASK_AGAIN: Duration = Duration::from_micros(200);
+
+/// How the next tool call is written; whole, once it was.
+#[derive(Default)]
+pub(super) struct Writing(Mutex<Write>);
+
+impl Writing {
+    pub fn next(&self, write: Write) {
+        *lock(&self.0) = write;
+    }
+
+    fn take(&self) -> Write {
+        std::mem::take(&mut *lock(&self.0))
+    }
+}
+
+/// Whether stdout is read on.
+#[derive(Clone, Default)]
+pub(super) struct Reading(Arc<watch::Sender<bool>>);
+
+impl Reading {
+    /// From here on nothing is read any more.
+    pub fn stop(&self) {
+        self.0.send_replace(true);
+    }
+
+    async fn stopped(&self) {
+        // The sender is ours.
+        let _ = self.0.subscribe().wait_for(|stopped| *stopped).await;
+    }
+}
 
 /// The methods of the requests that have no answer yet.
 type Outstanding = Arc<Mutex<HashMap<String, String>>>;
@@ -38,6 +70,7 @@ pub(super) struct Pipes {
     stdin: Stdin,
     messages: mpsc::UnboundedReceiver<Value>,
     outstanding: Outstanding,
+    writing: Arc<Writing>,
     tell: Teller,
 }
 
@@ -46,12 +79,15 @@ impl Pipes {
     pub fn open(
         stdin: Stdin,
         stdout: impl AsyncRead + Send + Unpin + 'static,
+        writing: Arc<Writing>,
+        reading: Reading,
         tell: Teller,
     ) -> (Self, tokio::task::AbortHandle) {
         let outstanding = Outstanding::default();
         let (found, messages) = mpsc::unbounded_channel();
         let reader = tokio::spawn(read_lines(
             stdout,
+            reading,
             found,
             Arc::clone(&outstanding),
             tell.clone(),
@@ -61,6 +97,7 @@ impl Pipes {
                 stdin,
                 messages,
                 outstanding,
+                writing,
                 tell,
             },
             reader.abort_handle(),
@@ -77,18 +114,43 @@ impl Transport<RoleClient> for Pipes {
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
         let (stdin, tell) = (Arc::clone(&self.stdin), self.tell.clone());
         let outstanding = Arc::clone(&self.outstanding);
+        let writing = Arc::clone(&self.writing);
         async move {
             let message = serde_json::to_value(&item)?;
-            let text = message.to_string();
-            if let (Some(id), Some(method)) = (id_of(&message), method_of(&message)) {
+            let mut text = message.to_string();
+            let method = method_of(&message);
+            let write = match method.as_deref() {
+                Some("tools/call") => writing.take(),
+                _ => Write::Whole,
+            };
+            if let (Some(id), Some(method)) = (id_of(&message), method) {
                 lock(&outstanding).insert(id, method);
             }
-            let mut stdin = stdin.lock().await;
-            let pipe = stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
-            pipe.write_all(text.as_bytes()).await?;
-            pipe.write_all(b"\n").await?;
-            pipe.flush().await?;
+            text.push('\n');
+            if write == Write::Half {
+                let half = &text.as_bytes()[..text.len() / 2];
+                write_to(&stdin, half).await?;
+                let (bytes, of) = (half.len() as u64, text.len() as u64);
+                tell.tell(Told::CallTorn { bytes, of });
+                // The other half never comes.
+                return std::future::pending().await;
+            }
+            write_to(&stdin, text.as_bytes()).await?;
+            text.pop();
             tell.tell(line(Way::ToServer, shape_of(&message), &message, text));
+            match write {
+                Write::Whole | Write::Half => {}
+                Write::Unread => {
+                    let bytes = unread(&stdin).await?;
+                    tell.tell(Told::CallUnread { bytes });
+                }
+                Write::Taken => {
+                    while unread(&stdin).await? > 0 {
+                        tokio::time::sleep(ASK_AGAIN).await;
+                    }
+                    tell.tell(Told::CallTaken);
+                }
+            }
             Ok(())
         }
     }
@@ -118,8 +180,21 @@ impl Transport<RoleClient> for Pipes {
     }
 }
 
+async fn write_to(stdin: &Stdin, bytes: &[u8]) -> io::Result<()> {
+    let mut stdin = stdin.lock().await;
+    let writer = stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+    writer.make_room(bytes.len());
+    writer.write(bytes).await
+}
+
+async fn unread(stdin: &Stdin) -> io::Result<u64> {
+    let stdin = stdin.lock().await;
+    stdin.as_ref().ok_or(io::ErrorKind::BrokenPipe)?.unread()
+}
+
 async fn read_lines(
     mut stdout: impl AsyncRead + Unpin,
+    reading: Reading,
     found: mpsc::UnboundedSender<Value>,
     outstanding: Outstanding,
     tell: Teller,
@@ -129,9 +204,13 @@ async fn read_lines(
     let mut flooded = false;
     let mut aside = 0;
     loop {
-        let read = match stdout.read(&mut chunk).await {
-            Ok(0) | Err(_) => break,
-            Ok(read) => read,
+        let read = tokio::select! {
+            biased;
+            () = reading.stopped() => return std::future::pending().await,
+            read = stdout.read(&mut chunk) => match read {
+                Ok(0) | Err(_) => break,
+                Ok(read) => read,
+            },
         };
         let mut rest = &chunk[..read];
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {

@@ -7,10 +7,11 @@ use tokio::time::Instant;
 
 use super::rehearsal::rehearse;
 use super::stage::Stage;
+use super::still::stop_readers;
 use super::{Surroundings, TrialError, enter};
 use crate::journal::{CallRole, Entry, Event, Moment, Phase, Session, SessionFault};
 use crate::remote::Hold;
-use crate::session::LiveSession;
+use crate::session::{LiveSession, Write};
 use crate::spec::{Crash, CrashPoint};
 
 /// From the call to the crash point.
@@ -25,7 +26,11 @@ pub(super) async fn reach(
 ) -> Result<Option<LiveSession>, TrialError> {
     let drill = Arc::clone(&stage.drill);
     enter(&stage.journal, Phase::SessionA);
-    let Some(mut live) = stage.open(Session::A, &drill.call.before).await? else {
+    let opened = match crash.at {
+        CrashPoint::Startup => stage.start(Session::A).await?,
+        _ => stage.open(Session::A, &drill.call.before).await?,
+    };
+    let Some(mut live) = opened else {
         return Ok(None);
     };
     let hold = match hold_for(stage, crash, surroundings).await? {
@@ -39,18 +44,17 @@ pub(super) async fn reach(
         }
     };
     enter(&stage.journal, Phase::Arm);
-    if crash.at != CrashPoint::Idle {
+    let calls = !matches!(crash.at, CrashPoint::Startup | CrashPoint::Idle);
+    if calls {
         arm(stage, hold).await?;
     }
     stage.journal.append(Event::Armed { point: crash.at });
-    let reached = if crash.at == CrashPoint::Idle {
-        Ok("the session is open and no call was issued".to_owned())
-    } else {
-        let call_id = stage.identity(Session::A).call.clone();
-        stage
-            .issue(&mut live, Session::A, CallRole::Main, &drill.call, call_id)
-            .await?;
-        wait_for(stage, crash.at, &live).await
+    let reached = match crash.at {
+        CrashPoint::Startup => {
+            Ok("the server was started, and nothing was written to it".to_owned())
+        }
+        CrashPoint::Idle => Ok("the session is open and no call was issued".to_owned()),
+        _ => call(stage, crash.at, &mut live).await?,
     };
     let proof = match reached {
         Ok(proof) => proof,
@@ -81,6 +85,41 @@ pub(super) async fn reach(
         .await?;
     stage.read_record(Moment::Point);
     Ok(Some(live))
+}
+
+/// Issues the call and waits for the point. The proof, or what happened instead.
+async fn call(
+    stage: &Stage,
+    point: CrashPoint,
+    live: &mut LiveSession,
+) -> Result<Result<String, String>, TrialError> {
+    if point == CrashPoint::AfterReply {
+        let mut watch = stage.watch_from_here();
+        live.stop_reading().await?;
+        let stopped =
+            |entry: &Entry| matches!(*entry.event, Event::ReadingStopped { .. }).then_some(());
+        let deadline = Instant::now() + POINT_WITHIN;
+        if watch.until(deadline, stopped).await.is_none() {
+            return Ok(Err("the client did not stop reading".to_owned()));
+        }
+    }
+    if point == CrashPoint::CallUnread
+        && let Err(instead) = stop_readers(stage, live).await?
+    {
+        return Ok(Err(instead));
+    }
+    let write = match point {
+        CrashPoint::TornCall => Write::Half,
+        CrashPoint::CallUnread => Write::Unread,
+        CrashPoint::CallWritten => Write::Taken,
+        _ => Write::Whole,
+    };
+    let (session, role) = (Session::A, CallRole::Main);
+    let call_id = stage.identity(session).call.clone();
+    stage
+        .issue_as(live, session, role, &stage.drill.call, call_id, write)
+        .await?;
+    Ok(wait_for(stage, point, live).await)
 }
 
 /// What the remote holds for this crash point, or why that cannot be known.
@@ -124,6 +163,8 @@ async fn hold_for(
                 }
             }
         }
+        // Nothing is dispatched before the client has gone, however fast the server is.
+        CrashPoint::CallWritten if stage.remote.is_some() => Hold::Connection { nth: 1 },
         CrashPoint::Sent => Hold::Request,
         CrashPoint::AfterAcceptance => Hold::Reply,
         _ => Hold::Nothing,
@@ -190,6 +231,22 @@ fn sign(entry: &Entry, point: CrashPoint, server: i32) -> Option<Result<String, 
         ))),
         (Event::ReplyHeld { request, status }, CrashPoint::AfterAcceptance) => Some(Ok(format!(
             "request {request} was applied and its reply, status {status}, is withheld"
+        ))),
+        (Event::CallTorn { bytes, of, .. }, CrashPoint::TornCall) => Some(Ok(format!(
+            "{bytes} of the {of} bytes of the call's line were written"
+        ))),
+        (Event::CallUnread { bytes: 0, .. }, CrashPoint::CallUnread) => Some(Err(
+            "the call's line was read at once, although the server is stopped".to_owned(),
+        )),
+        (Event::CallUnread { .. }, CrashPoint::CallUnread) => Some(Ok(
+            "the call's line is written whole and unread, and the server is stopped".to_owned(),
+        )),
+        (Event::CallTaken { .. }, CrashPoint::CallWritten) => Some(Ok(
+            "the call's line is written whole, and nothing in the server's stdin is unread"
+                .to_owned(),
+        )),
+        (Event::ReplySent { request, status }, CrashPoint::AfterReply) => Some(Ok(format!(
+            "the reply to request {request}, status {status}, is delivered, and the client reads nothing any more"
         ))),
         (
             Event::CallAnswered {

@@ -5,16 +5,18 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::fire::{ClientIs, client_gone, fire};
 use super::quiet::watch_quiet;
 use super::stage::Stage;
+use super::still::go_on;
 use super::{TrialError, enter};
 use crate::cell::Present;
 use crate::journal::{Entry, Event, Moment, Phase, Pid, PipeEnd, Session, Watch};
 use crate::session::LiveSession;
-use crate::spec::{Crash, ReplyTiming, Signal};
+use crate::spec::{Crash, CrashPoint, Kill, ReplyTiming, Signal};
 
-/// A process that was sent a deadly signal has ended by then, or the machine is at fault.
-const DEAD_WITHIN: Duration = Duration::from_secs(10);
+/// The most patient of the polite clients has sent SIGKILL after 6 s.
+const LEFT_WITHIN: Duration = Duration::from_secs(20);
 
 /// Whoever reaps a process that has ended, the client or the cell, tells of it within milliseconds, on a loaded machine
 /// later.
@@ -47,9 +49,9 @@ pub(super) async fn crash_and_observe(
         })
         .into_iter()
         .collect();
-    let client_lives = fire(stage, crash, live).await?;
+    let client = fire(stage, crash, live).await?;
     let mut clients = siblings.clone();
-    if client_lives {
+    if client != ClientIs::Gone {
         clients.insert(live.client());
     }
 
@@ -60,7 +62,7 @@ pub(super) async fn crash_and_observe(
         clients: &clients,
         siblings: &siblings,
     };
-    observer.observe(live, &mut watch).await?;
+    observer.observe(live, &mut watch, client).await?;
 
     enter(&stage.journal, Phase::Release);
     if let Some(remote) = &stage.remote {
@@ -85,64 +87,6 @@ pub(super) async fn crash_and_observe(
     Ok(Aftermath { clients, in_time })
 }
 
-/// Does what the crash says. True where the client lives on.
-async fn fire(stage: &Stage, crash: &Crash, live: &mut LiveSession) -> Result<bool, TrialError> {
-    let client = live.client();
-    if !crash.close.is_empty() {
-        let names: Vec<String> = crash
-            .close
-            .iter()
-            .map(|stream| format!("{stream:?}").to_lowercase())
-            .collect();
-        let action = format!("the client closes {}", names.join(", "));
-        stage.journal.append(Event::CrashFired {
-            action,
-            pid: client,
-        });
-        let deadline = Instant::now() + DEAD_WITHIN;
-        let mut watch = stage.watch_from_here();
-        for (stream, name) in crash.close.iter().zip(names) {
-            live.close(*stream).await?;
-            let closed = watch
-                .until(deadline, |entry| match &*entry.event {
-                    Event::ClientClosed { stream, .. } if *stream == name => Some(()),
-                    _ => None,
-                })
-                .await;
-            closed
-                .ok_or_else(|| TrialError::Prepare(format!("the client did not close {name}")))?;
-        }
-        return Ok(true);
-    }
-    let name = nix::sys::signal::Signal::from(crash.signal).as_str();
-    let action = format!("{name} to the client");
-    let mut watch = stage.watch_from_here();
-    stage.journal.append(Event::CrashFired {
-        action,
-        pid: client,
-    });
-    if !stage.cell.line().signal(client, crash.signal)? {
-        return Err(TrialError::Prepare(
-            "the client had ended before the crash".to_owned(),
-        ));
-    }
-    if crash.signal == Signal::Stop {
-        return Ok(true);
-    }
-    let exit = watch
-        .until(Instant::now() + DEAD_WITHIN, |entry| match &*entry.event {
-            Event::ProcessExited { pid, exit, .. } if *pid == client => Some(*exit),
-            _ => None,
-        })
-        .await
-        .ok_or_else(|| TrialError::Prepare(format!("the client did not end by {name}")))?;
-    live.drained().await;
-    stage
-        .journal
-        .append(Event::ClientGone { pid: client, exit });
-    Ok(false)
-}
-
 struct Observer<'a> {
     stage: &'a Stage,
     crash: &'a Crash,
@@ -152,7 +96,12 @@ struct Observer<'a> {
 
 impl Observer<'_> {
     /// Until the server's tree has ended, or `eof.within` has passed since EOF was in the pipe.
-    async fn observe(&self, live: &LiveSession, watch: &mut Watch) -> Result<(), TrialError> {
+    async fn observe(
+        &self,
+        live: &mut LiveSession,
+        watch: &mut Watch,
+        client: ClientIs,
+    ) -> Result<(), TrialError> {
         let within = self
             .stage
             .drill
@@ -163,6 +112,7 @@ impl Observer<'_> {
         let mut eof = false;
         let mut held = None;
         let mut looked = false;
+        let mut left = false;
         let mut deadline = Instant::now() + within;
         loop {
             if !eof && self.eof_is_sent() {
@@ -185,8 +135,20 @@ impl Observer<'_> {
             }
             // A look takes its time; a reply that is given is not held up by it.
             if !std::mem::replace(&mut looked, true) {
+                self.go_on().await?;
                 let moment = Moment::ClientGone;
                 self.stage.look(moment, None, Session::A, live).await?;
+            }
+            if client == ClientIs::Leaving && looked && !left {
+                // Until then it is the client who waits for the server, and signals it.
+                left = true;
+                let patience = LEFT_WITHIN;
+                if !client_gone(self.stage, live, Instant::now() + patience).await {
+                    return Err(TrialError::Prepare(
+                        "the client did not end its polite shutdown".to_owned(),
+                    ));
+                }
+                continue;
             }
             if self.nothing_to_wait_for(live)? {
                 self.hear_of_the_exit(live).await;
@@ -205,10 +167,22 @@ impl Observer<'_> {
         }
     }
 
+    /// Whatever was held still up to the crash moves again.
+    async fn go_on(&self) -> Result<(), TrialError> {
+        go_on(self.stage, self.crash.at)?;
+        if self.crash.at == CrashPoint::CallWritten
+            && let Some(remote) = &self.stage.remote
+        {
+            remote.let_connections_go().await;
+        }
+        Ok(())
+    }
+
     /// A server that has ended shows in the process table at once; how it ended is told by whoever reaped it, a moment
     /// later. A stopped client tells nothing.
     async fn hear_of_the_exit(&self, live: &LiveSession) {
-        if self.crash.close.is_empty() && self.crash.signal == Signal::Stop {
+        let is_hung = self.crash.signal == Signal::Stop && self.crash.kill != Kill::Server;
+        if self.crash.close.is_empty() && is_hung {
             return;
         }
         let server = self.stage.serving(live);
@@ -233,10 +207,15 @@ impl Observer<'_> {
         Ok(())
     }
 
-    /// Whether the crash closes the client's end of stdin at all: a stopped client does not.
+    /// Whether the crash closes the client's end of stdin at all: a stopped client does not, nor one whose server is
+    /// killed.
     fn eof_is_sent(&self) -> bool {
         if self.crash.close.is_empty() {
-            self.crash.signal != Signal::Stop
+            match self.crash.kill {
+                Kill::Client | Kill::Both | Kill::Group => self.crash.signal != Signal::Stop,
+                Kill::Polite(_) => true,
+                Kill::Server => false,
+            }
         } else {
             self.crash.close.contains(&crate::spec::Stream::Stdin)
         }

@@ -14,12 +14,14 @@ mod after;
 mod before;
 mod beside;
 mod crash;
+mod fire;
 mod limit;
 mod looks;
 mod quiet;
 mod record;
 mod rehearsal;
 mod stage;
+mod still;
 
 use std::collections::HashMap;
 use std::io;

@@ -19,8 +19,10 @@ use crate::journal::{
     AnswerShape, CallRole, Event, Exit, Journal, Pid, PipeEnd, Session, SessionFault, Watch,
 };
 use crate::remote::{Authority, Inlet, Issued, Remote};
-use crate::session::{Issue, LiveSession, Opening, fits_a_socket};
-use crate::spec::{Call, Correlation, Drill, Network, Protocol, Templates};
+use crate::session::{Issue, Leading, LiveSession, Opening, Write, fits_a_socket};
+use crate::spec::{
+    Call, Correlation, Crash, Drill, Group, Kill, Network, Protocol, Sdk, Templates,
+};
 
 /// For the handshake to be answered.
 pub(super) const HANDSHAKE_WITHIN: Duration = Duration::from_secs(30);
@@ -188,6 +190,12 @@ impl Stage {
         &self.identities[&session]
     }
 
+    /// Starts client and server, and no more. `None` when the server could not be executed; the journal says why.
+    pub async fn start(&self, session: Session) -> Result<Option<LiveSession>, TrialError> {
+        let opening = self.opening(session)?;
+        Ok(LiveSession::open(self.cell.line(), opening, &self.journal).await?)
+    }
+
     /// Starts client and server and opens the protocol session, with the calls that come first. `None` when the server
     /// did not get there; the journal says why.
     pub async fn open(
@@ -195,9 +203,7 @@ impl Stage {
         session: Session,
         before: &[Call],
     ) -> Result<Option<LiveSession>, TrialError> {
-        let opening = self.opening(session)?;
-        let Some(mut live) = LiveSession::open(self.cell.line(), opening, &self.journal).await?
-        else {
+        let Some(mut live) = self.start(session).await? else {
             return Ok(None);
         };
         let protocol = match self.drill.server.protocol {
@@ -227,6 +233,16 @@ impl Stage {
             return Ok(None);
         }
         Ok(Some(live))
+    }
+
+    /// What befalls this session.
+    fn crash_of(&self, session: Session) -> Option<Crash> {
+        (session == Session::A).then(|| {
+            self.journal.latest(|entry| match &*entry.event {
+                Event::TrialStarted { crash, .. } => Some(crash.clone()),
+                _ => None,
+            })
+        })?
     }
 
     fn remember_protocol(&self, session: Session) {
@@ -282,6 +298,14 @@ impl Stage {
                 Some(cwd) => self.surroundings.drill_folder.join(text(cwd)?),
             },
             stdin: server.stdin,
+            group: match (
+                self.crash_of(session).map(|crash| crash.kill),
+                self.drill.client.group,
+            ) {
+                (Some(Kill::Polite(Sdk::Python)), _) => Leading::Session,
+                (_, Group::Own) => Leading::Group,
+                (_, Group::Shared) => Leading::Nothing,
+            },
             leak_stdin_to: match session {
                 Session::A => self
                     .drill
@@ -323,6 +347,20 @@ impl Stage {
         call: &Call,
         call_id: String,
     ) -> Result<(), TrialError> {
+        self.issue_as(live, session, role, call, call_id, Write::Whole)
+            .await
+    }
+
+    /// Issues a call whose line is written in this way.
+    pub async fn issue_as(
+        &self,
+        live: &mut LiveSession,
+        session: Session,
+        role: CallRole,
+        call: &Call,
+        call_id: String,
+        write: Write,
+    ) -> Result<(), TrialError> {
         let variables = self.variables(session, Some(&call_id));
         let arguments = Value::Object(call.arguments.clone());
         let Value::Object(mut arguments) = self.templates.value(&arguments, &variables)? else {
@@ -337,6 +375,7 @@ impl Stage {
             arguments,
             traceparent: traceparent(&call_id),
             call_id,
+            write,
         })
         .await?;
         Ok(())

@@ -1,0 +1,216 @@
+//! Doing what the crash says: to the client, to the server, or to what the client holds.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::TrialError;
+use super::stage::Stage;
+use crate::journal::{Event, Pid, Watch};
+use crate::session::LiveSession;
+use crate::spec::{Crash, Kill, Sdk, Signal};
+
+/// A process that was sent a deadly signal has ended by then, or the machine is at fault.
+const DEAD_WITHIN: Duration = Duration::from_secs(10);
+
+/// Whether the client lives on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ClientIs {
+    Gone,
+    /// It holds what it held, but for what it has closed.
+    There,
+    /// It shuts the server down, and goes when that has ended.
+    Leaving,
+}
+
+/// Does what the crash says.
+pub(super) async fn fire(
+    stage: &Stage,
+    crash: &Crash,
+    live: &mut LiveSession,
+) -> Result<ClientIs, TrialError> {
+    if !crash.close.is_empty() {
+        return close(stage, crash, live).await;
+    }
+    match crash.kill {
+        Kill::Client => kill_client(stage, crash.signal, live, false).await,
+        Kill::Group => kill_client(stage, crash.signal, live, true).await,
+        Kill::Server => {
+            kill_server(stage, crash.signal, live, Also::Nobody).await?;
+            Ok(ClientIs::There)
+        }
+        Kill::Both => {
+            kill_server(stage, crash.signal, live, Also::Client).await?;
+            await_client(stage, crash.signal, live).await
+        }
+        Kill::Polite(sdk) => shut_down(stage, sdk, live).await,
+    }
+}
+
+async fn close(
+    stage: &Stage,
+    crash: &Crash,
+    live: &mut LiveSession,
+) -> Result<ClientIs, TrialError> {
+    let names: Vec<String> = crash
+        .close
+        .iter()
+        .map(|stream| format!("{stream:?}").to_lowercase())
+        .collect();
+    let mut watch = stage.watch_from_here();
+    fired(
+        stage,
+        format!("the client closes {}", names.join(", ")),
+        live.client(),
+    );
+    for (stream, name) in crash.close.iter().zip(names) {
+        live.close(*stream).await?;
+        closed(&mut watch, &name).await?;
+    }
+    Ok(ClientIs::There)
+}
+
+async fn closed(watch: &mut Watch, name: &str) -> Result<(), TrialError> {
+    let closed = watch
+        .until(Instant::now() + DEAD_WITHIN, |entry| match &*entry.event {
+            Event::ClientClosed { stream, .. } if *stream == name => Some(()),
+            _ => None,
+        })
+        .await;
+    closed.ok_or_else(|| TrialError::Prepare(format!("the client did not close {name}")))
+}
+
+async fn kill_client(
+    stage: &Stage,
+    signal: Signal,
+    live: &mut LiveSession,
+    group: bool,
+) -> Result<ClientIs, TrialError> {
+    let (client, cell) = (live.client(), stage.cell.line());
+    let whom = if group {
+        "the client's process group"
+    } else {
+        "the client"
+    };
+    fired(stage, format!("{} to {whom}", name_of(signal)), client);
+    let delivered = if group {
+        cell.signal_group(client, signal)?
+    } else {
+        cell.signal(client, signal)?
+    };
+    if !delivered {
+        return Err(TrialError::Prepare(
+            "the client had ended before the crash".to_owned(),
+        ));
+    }
+    await_client(stage, signal, live).await
+}
+
+/// Who is killed with the server.
+#[derive(PartialEq, Eq)]
+enum Also {
+    Nobody,
+    /// In the same moment, so that it cannot act on the server's end.
+    Client,
+}
+
+async fn kill_server(
+    stage: &Stage,
+    signal: Signal,
+    live: &LiveSession,
+    also: Also,
+) -> Result<(), TrialError> {
+    let (server, cell) = (stage.serving(live), stage.cell.line());
+    let whom = match also {
+        Also::Nobody => "the server",
+        Also::Client => "the server and to the client",
+    };
+    let mut watch = stage.watch_from_here();
+    fired(stage, format!("{} to {whom}", name_of(signal)), server);
+    if !cell.signal(server, signal)? {
+        return Err(TrialError::Prepare(
+            "the server had ended before the crash".to_owned(),
+        ));
+    }
+    if also == Also::Client {
+        cell.signal(live.client(), signal)?;
+    }
+    if signal == Signal::Kill {
+        exit_of(&mut watch, server)
+            .await
+            .ok_or_else(|| TrialError::Prepare("the server did not end by SIGKILL".to_owned()))?;
+    }
+    Ok(())
+}
+
+/// Waits for the client's end, where this signal ends it, and for all that it had told.
+async fn await_client(
+    stage: &Stage,
+    signal: Signal,
+    live: &mut LiveSession,
+) -> Result<ClientIs, TrialError> {
+    if matches!(signal, Signal::Stop | Signal::Cont) {
+        return Ok(ClientIs::There);
+    }
+    let name = name_of(signal);
+    let gone = client_gone(stage, live, Instant::now() + DEAD_WITHIN).await;
+    if gone {
+        Ok(ClientIs::Gone)
+    } else {
+        let because = format!("the client did not end by {name}");
+        Err(TrialError::Prepare(because))
+    }
+}
+
+/// Waits until the client has ended and all that it told is in the journal, and notes it. False when the deadline came.
+pub(super) async fn client_gone(stage: &Stage, live: &mut LiveSession, deadline: Instant) -> bool {
+    let client = live.client();
+    let mut watch = stage.journal.watch();
+    let exit = watch
+        .until(deadline, |entry| match &*entry.event {
+            Event::ProcessExited { pid, exit, .. } if *pid == client => Some(*exit),
+            _ => None,
+        })
+        .await;
+    let Some(exit) = exit else { return false };
+    live.drained().await;
+    stage
+        .journal
+        .append(Event::ClientGone { pid: client, exit });
+    true
+}
+
+async fn exit_of(watch: &mut Watch, of: Pid) -> Option<()> {
+    let is_exit = |event: &Event| matches!(event, Event::ProcessExited { pid, .. } if *pid == of);
+    watch
+        .until(Instant::now() + DEAD_WITHIN, |entry| {
+            is_exit(&entry.event).then_some(())
+        })
+        .await
+}
+
+async fn shut_down(
+    stage: &Stage,
+    sdk: Sdk,
+    live: &mut LiveSession,
+) -> Result<ClientIs, TrialError> {
+    let whose = match sdk {
+        Sdk::Typescript => "TypeScript",
+        Sdk::Python => "Python",
+        Sdk::Rust => "Rust",
+    };
+    let action = format!("the client shuts the server down as the {whose} SDK does");
+    let mut watch = stage.watch_from_here();
+    fired(stage, action, live.client());
+    live.shut_down(sdk).await?;
+    closed(&mut watch, "stdin").await?;
+    Ok(ClientIs::Leaving)
+}
+
+fn fired(stage: &Stage, action: String, pid: Pid) {
+    stage.journal.append(Event::CrashFired { action, pid });
+}
+
+fn name_of(signal: Signal) -> &'static str {
+    nix::sys::signal::Signal::from(signal).as_str()
+}
