@@ -65,10 +65,8 @@ fn tests() -> Result<Conclusion, String> {
     .map_err(|e| e.to_string())?;
     let fixture = find_fixture();
     let population = match &arguments.filter {
-        Some(name) if arguments.exact => {
-            Population::of_trial(&places.drills, name, fixture.as_deref())
-        }
-        _ => Population::all(&places.drills, fixture.as_deref()),
+        Some(name) if arguments.exact => Population::of_trial(&places, name, fixture.as_deref()),
+        _ => Population::all(&places, fixture.as_deref()),
     };
     if !population.mistakes.is_empty() {
         show_mistakes(&population.mistakes);

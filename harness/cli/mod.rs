@@ -1,6 +1,7 @@
 //! The command `cargo drill`, and the same trials as tests.
 
 mod args;
+mod every;
 mod exit;
 mod interrupt;
 mod mimic;

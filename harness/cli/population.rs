@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::args::{Folders, RunArgs};
+use super::every::Finder;
 use crate::report::TrialName;
 use crate::spec::{self, Crash, CrashPoint, DrillFile, Mistakes, Templates};
 use crate::trial::Trial;
@@ -81,12 +82,19 @@ pub struct Population {
 
 impl Population {
     /// All drills of the folder.
-    pub fn all(drills: &Path, fixture: Option<&Path>) -> Self {
-        let checked = spec::check(drills);
+    pub fn all(places: &Places, fixture: Option<&Path>) -> Self {
+        let checked = spec::check(&places.drills);
+        // A rehearsal needs what the server needs: none is made where a file is in error.
+        if !checked.mistakes.is_empty() {
+            return Self {
+                candidates: Vec::new(),
+                mistakes: checked.mistakes,
+            };
+        }
         let candidates = checked
             .drills
             .iter()
-            .flat_map(|file| candidates(file, fixture))
+            .flat_map(|file| candidates(file, places, fixture))
             .collect();
         Self {
             candidates,
@@ -95,12 +103,12 @@ impl Population {
     }
 
     /// The one drill that holds the trial of this name; a mistake in another file does not matter to it.
-    pub fn of_trial(drills: &Path, trial: &str, fixture: Option<&Path>) -> Self {
+    pub fn of_trial(places: &Places, trial: &str, fixture: Option<&Path>) -> Self {
         let drill = trial.split("::").next().unwrap_or_default();
-        let (candidates, mistakes) = match spec::find_named(drills, drill) {
+        let (candidates, mistakes) = match spec::find_named(&places.drills, drill) {
             Ok(file) => (
                 file.iter()
-                    .flat_map(|file| candidates(file, fixture))
+                    .flat_map(|file| candidates(file, places, fixture))
                     .collect(),
                 vec![],
             ),
@@ -113,18 +121,24 @@ impl Population {
     }
 }
 
-fn candidates(file: &DrillFile, fixture: Option<&Path>) -> Vec<Candidate> {
+fn candidates(file: &DrillFile, places: &Places, fixture: Option<&Path>) -> Vec<Candidate> {
     let drill = Arc::new(file.drill.clone());
     let folder = file.path.parent().unwrap_or(&file.root).to_owned();
     let ignored = missing_requirement(file, &folder, fixture);
     let command_place = file.command_place();
-    file.trials()
+    let trials = if ignored.is_some() {
+        file.trials()
+    } else {
+        let reports = &places.reports;
+        Finder { reports, fixture }.trials(file)
+    };
+    trials
         .into_iter()
         .map(|planned| Candidate {
             name: TrialName {
                 drill: file.drill.drill.clone(),
-                point: planned.crash.at,
-                variant: planned.crash.name.clone(),
+                point: planned.crash.listed_at(),
+                variant: planned.crash.variant(),
             },
             trial: Trial {
                 name: planned.name,

@@ -19,7 +19,7 @@ use crate::report::{
 
 /// Runs what is asked for.
 pub fn run(args: &RunArgs, places: &Places) -> Ended {
-    let population = Population::all(&places.drills, find_fixture().as_deref());
+    let population = Population::all(places, find_fixture().as_deref());
     if !population.mistakes.is_empty() {
         show_mistakes(&population.mistakes);
         return Ended::Failed;

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use super::boundaries;
 use super::outcome::{SnapshotState, TrialResult, TrialVerdict};
 use super::results::{Counts, Results};
 use super::style::{Shape, Style, columns_of, filled, one_line, path_line, spell_seconds};
@@ -50,6 +51,7 @@ pub struct SnapshotDiff {
 pub fn render_closing(closing: &Closing<'_>, style: &Style) -> String {
     let trials = closing.results.in_order();
     let mut out = String::new();
+    boundaries::render(&mut out, &trials, *style);
     for trial in &trials {
         objections(&mut out, trial, closing.folder, *style);
     }

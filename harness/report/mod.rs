@@ -17,6 +17,7 @@
 mod answers;
 mod approve;
 mod atomic;
+mod boundaries;
 mod closing;
 mod junit;
 mod lines;

@@ -60,22 +60,23 @@ impl DrillFile {
         self.drill
             .crash
             .iter()
-            .map(|crash| PlannedTrial {
-                name: trial_name(&self.drill.drill, crash),
-                crash: crash.clone(),
-            })
+            .map(|crash| self.planned(crash.clone()))
             .collect()
+    }
+
+    /// The trial of this drill at this crash.
+    pub fn planned(&self, crash: Crash) -> PlannedTrial {
+        PlannedTrial {
+            name: trial_name(&self.drill.drill, &crash),
+            crash,
+        }
     }
 }
 
 /// `drill::crash-point[::variant]`.
 pub(super) fn trial_name(drill: &str, crash: &Crash) -> String {
-    let point = crash.point();
-    let point = match crash.of_every {
-        Some(place) => format!("every::{place:02}-{point}"),
-        None => point,
-    };
-    match &crash.name {
+    let point = crash.listed_at();
+    match crash.variant() {
         Some(variant) => format!("{drill}::{point}::{variant}"),
         None => format!("{drill}::{point}"),
     }

@@ -165,10 +165,29 @@ async fn hold_for(
         }
         // Nothing is dispatched before the client has gone, however fast the server is.
         CrashPoint::CallWritten if stage.remote.is_some() => Hold::Connection { nth: 1 },
+        // Where it has boundaries, it was replaced by them before any trial began.
+        CrashPoint::Every => return without_course(stage, surroundings).await,
         CrashPoint::Sent => Hold::Request,
         CrashPoint::AfterAcceptance => Hold::Reply,
         _ => Hold::Nothing,
     }))
+}
+
+/// Why the call has no boundaries, as one more rehearsal shows it.
+async fn without_course(
+    stage: &mut Stage,
+    surroundings: &Surroundings,
+) -> Result<Result<Hold, String>, TrialError> {
+    let folder = stage.rehearsal_folder()?;
+    let event = rehearse(Arc::clone(&stage.drill), surroundings.clone(), &folder).await?;
+    let instead = match &event {
+        Event::Rehearsed { answer, detail, .. } => {
+            format!("in the rehearsal the call's answer was {answer:?}: {detail}")
+        }
+        _ => "a limit was exceeded in the rehearsal".to_owned(),
+    };
+    stage.journal.append(event);
+    Ok(Err(instead))
 }
 
 /// From here on each connection waits until the record was read: what stands in it then stood there before dispatch.

@@ -13,6 +13,7 @@
 mod after;
 mod before;
 mod beside;
+mod course;
 mod crash;
 mod fire;
 mod limit;
@@ -36,7 +37,11 @@ use crate::judge::{Judgement, Repeat};
 use crate::remote::RemoteError;
 use crate::session::SessionError;
 use crate::spec::{Crash, Drill, Protocol, TemplateError};
+pub use course::{Course, NoCourse, Step, course};
 use stage::Stage;
+
+/// This tool and its version.
+pub(crate) const TOOL: &str = concat!("cargo-drill ", env!("CARGO_PKG_VERSION"));
 
 /// What a trial is: a drill at one of its crash points.
 #[derive(Debug, Clone)]
@@ -193,7 +198,7 @@ async fn play(trial: &Trial, surroundings: &Surroundings, bundle: &Path, journal
         trial: trial.name.clone(),
         drill: trial.drill.drill.clone(),
         crash: trial.crash.clone(),
-        tool: concat!("cargo-drill ", env!("CARGO_PKG_VERSION")).to_owned(),
+        tool: TOOL.to_owned(),
     });
     let mut interrupted = surroundings.interrupted.clone();
     tokio::select! {

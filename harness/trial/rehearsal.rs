@@ -10,7 +10,7 @@ use super::stage::Stage;
 use super::{Surroundings, TrialError};
 use crate::journal::{AnswerShape, CallRole, Event, Journal, Phase, Secrets, Session};
 use crate::remote::Hold;
-use crate::spec::Drill;
+use crate::spec::{Crash, Drill};
 
 /// Runs the call once without a crash and returns what it did, as the event that tells of it: `rehearsed`, or
 /// `limit-exceeded`. What it leaves goes into `folder`.
@@ -20,16 +20,36 @@ pub(super) async fn rehearse(
     folder: &Path,
 ) -> Result<Event, TrialError> {
     let journal = Journal::create(&folder.join("journal.jsonl"), Secrets::default())?;
+    rehearse_into(&journal, drill, None, surroundings, folder).await
+}
+
+/// The same, with a journal that the caller reads afterwards. `every`: what divides the call is looked for, as closely as
+/// this crash says.
+pub(super) async fn rehearse_into(
+    journal: &Journal,
+    drill: Arc<Drill>,
+    every: Option<&Crash>,
+    surroundings: Surroundings,
+    folder: &Path,
+) -> Result<Event, TrialError> {
+    if let Some(crash) = every {
+        journal.append(Event::TrialStarted {
+            trial: format!("{} in rehearsal", drill.drill),
+            drill: drill.drill.clone(),
+            crash: crash.clone(),
+            tool: super::TOOL.to_owned(),
+        });
+    }
     let mut stage = Stage::prepare(drill, surroundings, folder, journal.clone()).await?;
     let cell = stage.cell.line().clone();
-    let event = within_limits(&journal, &cell, call(&mut stage)).await?;
+    let event = within_limits(journal, &cell, call(&mut stage)).await?;
     if let Some(remote) = stage.remote.take() {
         remote.stop().await;
     }
     stage.cell.end();
     Ok(event
-        .or_else(|| exceeded(&journal))
-        .unwrap_or_else(|| rehearsed(&journal, AnswerShape::Nothing, None)))
+        .or_else(|| exceeded(journal))
+        .unwrap_or_else(|| rehearsed(journal, AnswerShape::Nothing, None)))
 }
 
 fn exceeded(journal: &Journal) -> Option<Event> {

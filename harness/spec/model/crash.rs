@@ -57,12 +57,28 @@ impl Crash {
         })
     }
 
-    /// How a trial of it is called: the crash point, with what tells this one apart.
-    pub fn point(&self) -> String {
-        match (&self.syscall, &self.boundary) {
-            (Some(Syscall { name, nth }), _) => format!("{name}-{nth}"),
-            (None, Some(Boundary { event, nth })) => format!("{event}-{nth}"),
-            (None, None) => self.at.to_string(),
+    /// The crash point under which its trial is listed: for one that `every` found, that.
+    pub fn listed_at(&self) -> CrashPoint {
+        match self.of_every {
+            Some(_) => CrashPoint::Every,
+            None => self.at,
+        }
+    }
+
+    /// What tells its trial apart from others at the same point.
+    pub fn variant(&self) -> Option<String> {
+        let moment = match (&self.syscall, &self.boundary) {
+            (Some(Syscall { name, nth }), _) => Some(format!("{name}-{nth}")),
+            (None, Some(Boundary { event, nth })) => Some(format!("{event}-{nth}")),
+            (None, None) => self.of_every.map(|_| self.at.to_string()),
+        };
+        let moment = match (self.of_every, moment) {
+            (Some(place), Some(moment)) => Some(format!("{place:02}-{moment}")),
+            (_, moment) => moment,
+        };
+        match (moment, self.name.clone()) {
+            (Some(moment), Some(name)) => Some(format!("{moment}::{name}")),
+            (moment, name) => moment.or(name),
         }
     }
 }

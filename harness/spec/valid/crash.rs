@@ -44,10 +44,7 @@ impl Check<'_, '_> {
                 self.found
                     .add(&here, format!("{at}: there is a trial `{trial}` already"))
                     .also(&place, "this one")
-                    .help(format!(
-                        "tell them apart: {{ at: {}, name: … }}",
-                        crash.point()
-                    ));
+                    .help(format!("tell them apart: {{ at: {}, name: … }}", crash.at));
             } else {
                 trials.insert(trial, n);
             }

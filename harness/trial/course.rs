@@ -1,0 +1,320 @@
+//! The course of a call: what divides it, as a clean run of it showed. `crash: every` is a trial at each of these.
+//!
+//! ```text
+//!   call written ─ connection sought ─ request arrived ─ reply made ─ half of it ─ all of it ─ line written ─ result
+//!        └─ with the gate, the system calls in between: openat, fsync, connect, write, …
+//! ```
+//!
+//! Nobody had to think of a moment for it to be drilled. A deterministic server has one course; where two clean runs
+//! differ, that is told, since a boundary that does not come cannot be crashed at.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::rehearsal::rehearse_into;
+use super::{Surroundings, TrialError};
+use crate::journal::{CallRole, Entry, Event, Journal, Phase, Secrets, Session, Way};
+use crate::spec::{Boundary, BoundaryEvent, Crash, CrashPoint, Drill};
+
+/// What divides a call, in the order of its happening.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Course(pub Vec<Step>);
+
+/// One of the boundaries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Step {
+    /// A moment that has a name.
+    Point(CrashPoint),
+    Boundary(Boundary),
+}
+
+impl Course {
+    /// The crashes at these boundaries, as `every` says what is done at each.
+    pub fn crashes(&self, every: &Crash) -> Vec<Crash> {
+        let steps = self.0.iter().zip(1..);
+        steps
+            .map(|(step, place)| {
+                let mut crash = every.clone();
+                crash.of_every = Some(place);
+                match step {
+                    Step::Point(point) => crash.at = *point,
+                    Step::Boundary(boundary) => {
+                        crash.at = CrashPoint::Boundary;
+                        crash.boundary = Some(*boundary);
+                    }
+                }
+                crash
+            })
+            .collect()
+    }
+
+    /// Where two courses part, in words; `None` where they are one.
+    pub fn differs_from(&self, other: &Self) -> Option<String> {
+        let at = (0..self.0.len().max(other.0.len()))
+            .find(|place| self.0.get(*place) != other.0.get(*place))?;
+        let told = |course: &Self| {
+            let step = course.0.get(at);
+            step.map_or_else(|| "nothing".to_owned(), Step::to_string)
+        };
+        Some(format!(
+            "boundary {} was {} in one clean run and {} in another",
+            at + 1,
+            told(self),
+            told(other)
+        ))
+    }
+}
+
+impl std::fmt::Display for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Point(point) => point.fmt(f),
+            Self::Boundary(Boundary { event, nth }) => write!(f, "{event}-{nth}"),
+        }
+    }
+}
+
+/// Why a call has no course.
+#[derive(Debug, thiserror::Error)]
+pub enum NoCourse {
+    #[error(transparent)]
+    Trial(#[from] TrialError),
+    #[error("the rehearsal found no boundary: {0}")]
+    Unanswered(String),
+}
+
+/// Has the call made once without a crash, and returns its course. Whatever it leaves goes into the empty folder `folder`.
+pub fn course(
+    drill: &Arc<Drill>,
+    every: &Crash,
+    surroundings: &Surroundings,
+    folder: &Path,
+) -> Result<Course, NoCourse> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(TrialError::from)?;
+    let journal = Journal::create(&folder.join("journal.jsonl"), Secrets::default())
+        .map_err(TrialError::from)?;
+    let drill = Arc::clone(drill);
+    let rehearsal = rehearse_into(&journal, drill, Some(every), surroundings.clone(), folder);
+    let event = runtime.block_on(rehearsal)?;
+    match event {
+        Event::Rehearsed { .. } => {}
+        other => {
+            let because = format!("a limit was exceeded: {other:?}");
+            return Err(NoCourse::Unanswered(because));
+        }
+    }
+    let steps = steps(&journal);
+    if steps.last() != Some(&Step::Point(CrashPoint::AfterResult)) {
+        let detail = match event {
+            Event::Rehearsed { detail, .. } if !detail.is_empty() => detail,
+            _ => "the call was not answered".to_owned(),
+        };
+        return Err(NoCourse::Unanswered(detail));
+    }
+    Ok(Course(steps))
+}
+
+/// The boundaries that a journal shows, from the arming to the answer.
+fn steps(journal: &Journal) -> Vec<Step> {
+    let mut walk = Walk::default();
+    journal.collect::<()>(|entry| {
+        walk.pass(entry);
+        None
+    });
+    walk.steps
+}
+
+#[derive(Default)]
+struct Walk {
+    steps: Vec<Step>,
+    armed: bool,
+    connections: u32,
+    requests: u32,
+    replies: u32,
+    lines: u32,
+}
+
+impl Walk {
+    fn pass(&mut self, entry: &Entry) {
+        if self.steps.last() == Some(&Step::Point(CrashPoint::AfterResult)) {
+            return;
+        }
+        match &*entry.event {
+            Event::PhaseStarted { phase: Phase::Arm } => self.armed = true,
+            _ if !self.armed => {}
+            Event::CallAsked {
+                role: CallRole::Main,
+                ..
+            } => self.steps.extend(
+                [
+                    CrashPoint::TornCall,
+                    CrashPoint::CallUnread,
+                    CrashPoint::CallWritten,
+                ]
+                .map(Step::Point),
+            ),
+            Event::ConnectionSought { .. } => {
+                count(
+                    &mut self.steps,
+                    BoundaryEvent::Connection,
+                    &mut self.connections,
+                );
+            }
+            Event::RequestReceived { .. } => {
+                count(&mut self.steps, BoundaryEvent::Request, &mut self.requests);
+            }
+            Event::ReplySent { .. } => {
+                let nth = self.replies + 1;
+                for event in [BoundaryEvent::Reply, BoundaryEvent::HalfReply] {
+                    self.steps.push(Step::Boundary(Boundary { event, nth }));
+                }
+                count(&mut self.steps, BoundaryEvent::Replied, &mut self.replies);
+            }
+            Event::LinePassed {
+                session: Session::A,
+                way: Way::FromServer,
+                ..
+            } => count(&mut self.steps, BoundaryEvent::Line, &mut self.lines),
+            Event::CallAnswered {
+                role: CallRole::Main,
+                ..
+            } => {
+                // The line that carries the answer, and that the client has it, are one moment.
+                if let Some(Step::Boundary(Boundary {
+                    event: BoundaryEvent::Line,
+                    ..
+                })) = self.steps.last()
+                {
+                    self.steps.pop();
+                }
+                self.steps.push(Step::Point(CrashPoint::AfterResult));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn count(steps: &mut Vec<Step>, event: BoundaryEvent, so_far: &mut u32) {
+    *so_far += 1;
+    let nth = *so_far;
+    steps.push(Step::Boundary(Boundary { event, nth }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::Kill;
+
+    fn course_of(events: Vec<Event>) -> Vec<String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.jsonl");
+        let journal = Journal::create(&path, Secrets::default()).unwrap();
+        for event in events {
+            journal.append(event);
+        }
+        steps(&journal).iter().map(ToString::to_string).collect()
+    }
+
+    fn sought() -> Event {
+        Event::ConnectionSought {
+            connection: 7,
+            port: 1,
+        }
+    }
+
+    fn asked() -> Event {
+        Event::CallAsked {
+            session: Session::A,
+            role: CallRole::Main,
+            tool: "t".to_owned(),
+            call: "c".to_owned(),
+        }
+    }
+
+    fn answered() -> Event {
+        Event::CallAnswered {
+            session: Session::A,
+            role: CallRole::Main,
+            rpc_id: "1".to_owned(),
+            shape: crate::journal::AnswerShape::Result,
+            text: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_course_begins_when_the_call_is_made_and_ends_with_its_answer() {
+        let reply = Event::ReplySent {
+            request: 9,
+            status: 201,
+        };
+        let events = vec![
+            sought(),
+            Event::PhaseStarted { phase: Phase::Arm },
+            asked(),
+            sought(),
+            reply,
+            answered(),
+            sought(),
+        ];
+        assert_eq!(
+            course_of(events),
+            [
+                "torn-call",
+                "call-unread",
+                "call-written",
+                "connection-1",
+                "reply-1",
+                "half-reply-1",
+                "replied-1",
+                "after-result"
+            ]
+        );
+    }
+
+    #[test]
+    fn each_boundary_is_a_crash_with_a_place_in_the_line() {
+        let every: Crash = serde_json::from_value(serde_json::json!({
+            "at": "every", "kill": "server"
+        }))
+        .unwrap();
+        let course = Course(vec![
+            Step::Point(CrashPoint::TornCall),
+            Step::Boundary(Boundary {
+                event: BoundaryEvent::Request,
+                nth: 2,
+            }),
+        ]);
+        let crashes = course.crashes(&every);
+        let names: Vec<_> = crashes.iter().map(Crash::variant).collect();
+        assert_eq!(
+            names,
+            [
+                Some("01-torn-call".to_owned()),
+                Some("02-request-2".to_owned())
+            ]
+        );
+        assert!(
+            crashes
+                .iter()
+                .all(|crash| crash.kill == Kill::Server && crash.listed_at() == CrashPoint::Every)
+        );
+    }
+
+    #[test]
+    fn two_courses_part_at_the_first_boundary_that_differs() {
+        let torn = Step::Point(CrashPoint::TornCall);
+        let one = Course(vec![torn, Step::Point(CrashPoint::AfterResult)]);
+        let other = Course(vec![torn]);
+        assert_eq!(one.differs_from(&one), None);
+        assert_eq!(
+            one.differs_from(&other).as_deref(),
+            Some("boundary 2 was after-result in one clean run and nothing in another")
+        );
+    }
+}
