@@ -178,6 +178,7 @@ pub fn not_built(crash: &Crash) -> Option<String> {
         | CrashPoint::BeforeDispatch
         | CrashPoint::Sent
         | CrashPoint::AfterAcceptance
+        | CrashPoint::TornReply
         | CrashPoint::AfterResult => {}
         point => {
             return Some(format!(

@@ -126,6 +126,7 @@ async fn hold_for(
         }
         CrashPoint::Sent => Hold::Request,
         CrashPoint::AfterAcceptance => Hold::Reply,
+        CrashPoint::TornReply => Hold::HalfReply,
         _ => Hold::Nothing,
     }))
 }
@@ -190,6 +191,17 @@ fn sign(entry: &Entry, point: CrashPoint, server: i32) -> Option<Result<String, 
         ))),
         (Event::ReplyHeld { request, status }, CrashPoint::AfterAcceptance) => Some(Ok(format!(
             "request {request} was applied and its reply, status {status}, is withheld"
+        ))),
+        (
+            Event::HalfReplySent {
+                request,
+                status,
+                bytes,
+                whole,
+            },
+            CrashPoint::TornReply,
+        ) => Some(Ok(format!(
+            "request {request} was applied, and {bytes} of the {whole} bytes of its reply, status {status}, are delivered"
         ))),
         (
             Event::CallAnswered {

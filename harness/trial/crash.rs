@@ -11,7 +11,7 @@ use super::{TrialError, enter};
 use crate::cell::Present;
 use crate::journal::{Entry, Event, Moment, Phase, Pid, PipeEnd, Session, Watch};
 use crate::session::LiveSession;
-use crate::spec::{Crash, ReplyTiming, Signal};
+use crate::spec::{Crash, Kill, Signal};
 
 /// A process that was sent a deadly signal has ended by then, or the machine is at fault.
 const DEAD_WITHIN: Duration = Duration::from_secs(10);
@@ -37,7 +37,7 @@ pub(super) async fn crash_and_observe(
     enter(&stage.journal, Phase::Crash);
     let mut watch = stage.watch_from_here();
     if let Some(remote) = &stage.remote {
-        remote.replies(ReplyTiming::Held);
+        remote.crash(crash.next());
     }
     let siblings: HashSet<Pid> = stage
         .journal
@@ -68,6 +68,9 @@ pub(super) async fn crash_and_observe(
     }
     enter(&stage.journal, Phase::Quiet);
     watch_quiet(stage, &clients).await?;
+    if let Some(remote) = &stage.remote {
+        remote.answer_as_ever();
+    }
     if survivors(stage, &clients)?.is_empty()
         && let Some(remote) = &stage.remote
     {
@@ -164,6 +167,11 @@ impl Observer<'_> {
         let mut held = None;
         let mut looked = false;
         let mut deadline = Instant::now() + within;
+        if !self.eof_is_sent() {
+            // A client that hangs, has closed only what it reads, or has lost its server is as gone now as it will ever be.
+            // The remote knows nothing of clients, and has nothing to wait for.
+            self.let_remote_go_on();
+        }
         loop {
             if !eof && self.eof_is_sent() {
                 let holders = self.holders(live)?;
@@ -173,11 +181,7 @@ impl Observer<'_> {
                     });
                     eof = true;
                     deadline = Instant::now() + within;
-                    if self.crash.reply == ReplyTiming::Given
-                        && let Some(remote) = &self.stage.remote
-                    {
-                        remote.replies(ReplyTiming::Given);
-                    }
+                    self.let_remote_go_on();
                 } else if held.as_ref() != Some(&holders) {
                     self.note_held(&holders);
                     held = Some(holders);
@@ -233,10 +237,17 @@ impl Observer<'_> {
         Ok(())
     }
 
-    /// Whether the crash closes the client's end of stdin at all: a stopped client does not.
+    /// The remote does what the crash says of it.
+    fn let_remote_go_on(&self) {
+        if let Some(remote) = &self.stage.remote {
+            remote.lose_client();
+        }
+    }
+
+    /// Whether the crash closes the client's end of stdin at all: a stopped client does not, nor one that is spared.
     fn eof_is_sent(&self) -> bool {
         if self.crash.close.is_empty() {
-            self.crash.signal != Signal::Stop
+            self.crash.signal != Signal::Stop && self.crash.kill != Kill::Server
         } else {
             self.crash.close.contains(&crate::spec::Stream::Stdin)
         }
