@@ -320,6 +320,40 @@ pub enum Event {
         request: u32,
         status: u16,
     },
+    /// Half of the reply was handed to the kernel.
+    HalfReplySent {
+        request: u32,
+        status: u16,
+        /// Head and body so far.
+        bytes: u64,
+        /// Head and body.
+        whole: u64,
+    },
+    /// The drill has the remote turn it away with this status: nothing was applied.
+    RequestTurnedAway {
+        request: u32,
+        status: u16,
+    },
+    /// The drill has the remote answer with this error in place of the reply, though it was applied.
+    ReplyReplaced {
+        request: u32,
+        status: u16,
+    },
+    /// The drill has the remote reset the connection in place of the reply, or of the rest of it.
+    ConnectionReset {
+        request: u32,
+    },
+    /// The drill has the remote give the reply byte by byte; its last byte comes at the release.
+    ReplySlowed {
+        request: u32,
+        status: u16,
+    },
+    /// A proxy that lost the first reply has sent the request once more, as it was. What becomes of that is told of
+    /// `as_request`; its reply goes to the server as that of `request`.
+    RequestReplayed {
+        request: u32,
+        as_request: u32,
+    },
     /// All of the reply was handed to the kernel.
     ReplySent {
         request: u32,

@@ -10,6 +10,7 @@ use super::beside;
 use super::finding::Findings;
 use super::history::{History, Window};
 use super::ledger::{Effect, seqs};
+use super::next::by_proxy;
 use super::sentence::{Sentence, counted, say};
 
 pub(super) fn judge(history: &History<'_>, expected: &BTreeMap<CrashPoint, Count>) -> Findings {
@@ -29,7 +30,8 @@ pub(super) fn judge(history: &History<'_>, expected: &BTreeMap<CrashPoint, Count
     if n > most {
         findings.broken(
             told.text(format!(", where {} right at {point}", is_right(right)))
-                .then(lateness(history, &effects)),
+                .then(lateness(history, &effects))
+                .then(by_proxy(history, &effects)),
             seqs(&effects),
         );
     } else if !history.window_a_is_over() {

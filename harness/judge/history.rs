@@ -9,11 +9,11 @@ use crate::journal::{
     AnswerShape, CallRole, Event, Exit, Line, Moment, Phase, Pid, Process, Row, Seq, Session,
     SessionFault, Socket, Way,
 };
-use crate::spec::{Crash, Drill, ReplyTiming, Signal};
+use crate::spec::{Crash, Drill, Signal};
 
 use super::cast::Cast;
 use super::finding::Ending;
-use super::ledger::Ledger;
+use super::ledger::{Ledger, Request};
 use super::limit::Breach;
 
 /// An event and where it stands.
@@ -404,24 +404,16 @@ impl<'a> History<'a> {
     /// both happen in the same moment, the end may stand first. What let the reply go stands before both.
     pub(super) fn reply_before(&self, request: u32, end: usize) -> Option<Seen<'a>> {
         let request = self.ledger.request(request)?;
-        let sent = request.replied?;
+        // An error in its place is not the reply.
+        let sent = request
+            .replied
+            .filter(|_| request.fate.replaced.is_none())?;
         let let_go = match request.held {
             None => Some(request.seen),
-            Some(held) => self.let_go(held),
+            Some(held) => self.let_go(request, held),
         };
         let earliest = let_go.map_or(sent.place, |let_go| let_go.place.min(sent.place));
         (earliest < end).then_some(sent)
-    }
-
-    /// What let a withheld reply go: EOF in the pipe, where the drill gives the reply then, or else the release.
-    fn let_go(&self, held: Seen<'_>) -> Option<Seen<'a>> {
-        let given = self.crash.reply == ReplyTiming::Given;
-        let mut all = self.all().filter(|seen| seen.place > held.place);
-        all.find(|seen| match seen.event {
-            Event::EofInPipe { .. } => given,
-            Event::RemoteReleased => true,
-            _ => false,
-        })
     }
 
     /// The first time that this survivor was sent this signal.
@@ -502,6 +494,14 @@ impl History<'_> {
             .remote
             .as_ref()
             .is_some_and(|remote| remote.routes.iter().any(|route| route.effect.is_some()))
+    }
+
+    /// Whether this request asks the remote what it holds.
+    pub(super) fn finds(&self, request: &Request<'_>) -> bool {
+        self.drill.remote.as_ref().is_some_and(|remote| {
+            let mut routes = remote.routes.iter();
+            routes.any(|route| route.find.is_some() && Some(&*route.on) == request.route)
+        })
     }
 }
 

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::journal::{Credential, Event, Seq, Session};
 
 use super::history::{Seen, Window};
+use super::next::Fate;
 
 /// A request, with what became of it.
 #[derive(Debug, Clone)]
@@ -28,6 +29,7 @@ pub(super) struct Request<'a> {
     pub(super) replied: Option<Seen<'a>>,
     /// Not the first request on its connection.
     pub(super) again: bool,
+    pub(super) fate: Fate,
 }
 
 impl Request<'_> {
@@ -148,8 +150,13 @@ impl<'a> Ledger<'a> {
                     held: None,
                     replied: None,
                     again,
+                    fate: Fate::default(),
                 });
             }
+            Event::RequestReplayed {
+                request,
+                as_request,
+            } => self.note_replay(seen, *request, *as_request),
             Event::RequestRefused { request, .. } => {
                 self.amend(*request, |r| r.refused = Some(seen));
             }
@@ -171,7 +178,29 @@ impl<'a> Ledger<'a> {
             Event::EffectRepeated { effect, .. } => self.repeats.push(Repeat { seen, effect }),
             Event::EffectCancelled { effect, .. } => self.cancelled.push(Repeat { seen, effect }),
             Event::Probed { route, .. } => self.note_probe(route, revoked),
-            _ => {}
+            event => {
+                if let Some((request, change)) = Fate::of(event) {
+                    self.amend(request, |r| change(&mut r.fate));
+                }
+            }
+        }
+    }
+
+    /// The same request once more, under a number of its own.
+    fn note_replay(&mut self, seen: Seen<'a>, request: u32, as_request: u32) {
+        if let Some(first) = self.request(request) {
+            let replay = Request {
+                seen,
+                number: as_request,
+                held: None,
+                replied: None,
+                fate: Fate {
+                    replay_of: Some(request),
+                    ..Fate::default()
+                },
+                ..first.clone()
+            };
+            self.requests.push(replay);
         }
     }
 
@@ -197,12 +226,13 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    /// The requests that arrived in this window, without the harness's own and those of the session beside.
+    /// The requests that the server made in this window: without the harness's own, those of a proxy and those of the
+    /// session beside.
     pub(super) fn requests_in(&self, window: Window) -> impl Iterator<Item = &Request<'a>> {
         self.requests
             .iter()
             .filter(move |r| window.contains(r.seen.place) && !self.probes.contains(&r.number))
-            .filter(|r| !r.is_beside())
+            .filter(|r| r.fate.replay_of.is_none() && !r.is_beside())
     }
 
     /// The effects that were applied in this window.

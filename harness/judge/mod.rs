@@ -25,6 +25,7 @@ mod history;
 mod landed;
 mod ledger;
 mod limit;
+mod next;
 mod ownership;
 mod protocol;
 mod quiet;

@@ -13,6 +13,7 @@ use super::beside;
 use super::finding::{Findings, unproven};
 use super::history::{History, Identity, Record, Seen};
 use super::ledger::{Effect, Request};
+use super::next;
 use super::sentence::{Sentence, counted, say};
 use super::words::{self, Claim};
 
@@ -299,7 +300,7 @@ fn outcome(
             say("the outcome is recorded as ")
                 .word(&word)
                 .text(", and ")
-                .text(truth.told(history)),
+                .then(truth.told(history)),
             evidence.into_iter().chain(truth.evidence()),
         ),
     };
@@ -318,6 +319,10 @@ struct Truth<'h, 'a> {
     standing: usize,
     /// The reply to one of them was delivered while the server lived.
     delivered: Option<Seen<'a>>,
+    /// The remote told of them all the same: by a part of the reply, or by the answer to a search for them.
+    told: Option<Seen<'a>>,
+    /// The status with which the remote turned the request away.
+    turned_away: Option<u16>,
 }
 
 impl<'h, 'a> Truth<'h, 'a> {
@@ -338,7 +343,24 @@ impl<'h, 'a> Truth<'h, 'a> {
             cancelled.any(|c| window.contains(c.seen.place) && c.effect == effect.id)
         };
         let standing = effects.iter().filter(|effect| !cancelled(effect)).count();
+        let in_part = effects.iter().find_map(|effect| {
+            let request = history.ledger.request(effect.request)?;
+            request.fate.in_part.then_some(request.seen)
+        });
+        let found = || {
+            let mut requests = history.ledger.requests_in(window);
+            requests.find_map(|request| {
+                let answered = history.reply_before(request.number, ended.place)?;
+                let after = |effect: &&Effect<'_>| effect.seen.place < request.seen.place;
+                (history.finds(request) && effects.iter().any(after)).then_some(answered)
+            })
+        };
         Self {
+            told: in_part.or_else(found),
+            turned_away: history
+                .ledger
+                .requests_in(window)
+                .find_map(|request| request.fate.turned_away),
             effects,
             standing,
             delivered,
@@ -350,12 +372,15 @@ impl<'h, 'a> Truth<'h, 'a> {
         effects.chain(self.delivered.map(|seen| seen.seq)).collect()
     }
 
-    fn told(&self, history: &History<'_>) -> &'static str {
-        match (self.effects.is_empty(), self.delivered) {
-            (true, _) if !history.makes_effects() => "no remote can tell otherwise",
-            (true, _) => "the remote applied nothing",
-            (false, Some(_)) => "the remote's reply had been delivered",
-            (false, None) => "the remote's reply never arrived",
+    fn told(&self, history: &History<'_>) -> Sentence {
+        match (self.effects.is_empty(), self.delivered, self.turned_away) {
+            (true, ..) if !history.makes_effects() => say("no remote can tell otherwise"),
+            (true, _, Some(status)) => say(format!(
+                "the remote turned the request away with {status}, and applied nothing"
+            )),
+            (true, _, None) => say("the remote applied nothing"),
+            (false, Some(_), _) => say("the remote's reply had been delivered"),
+            (false, None, _) => next::instead(history, &self.effects),
         }
     }
 
@@ -378,20 +403,22 @@ impl<'h, 'a> Truth<'h, 'a> {
             Claim::Success if self.effects.is_empty() => {
                 Some(say("but the remote applied nothing"))
             }
-            // Half of a reply may have told the id; a row that names it is true.
+            // Half of a reply may have told the id, and so may the answer to a search; a row that names it is true.
             Claim::Success
                 if self.delivered.is_none()
-                    && !(point == CrashPoint::TornReply && is_named() == Some(true)) =>
+                    && !(self.told.is_some() && is_named() == Some(true)) =>
             {
-                Some(say(
-                    "but the remote's reply never arrived: nobody could know",
-                ))
+                let instead = next::instead(history, &self.effects);
+                Some(say("but ").then(instead).text(": nobody could know"))
             }
             Claim::Success if log.record.effect.is_some() => match is_named() {
                 None => Some(say("without the remote's id of the effect")),
                 Some(false) => Some(say("and names another effect than the remote made")),
                 Some(true) => None,
             },
+            // Also after a 500. It says that something went wrong, and not that nothing was done (RFC 9110, 15.6.1): whoever
+            // reads "failed" does not look for the effect that is there, which is what the record is for. After a 503 or a
+            // 429 nothing stands, so "failed" is the truth, and "unknown" no lie: who gave the answer, nobody can see.
             Claim::Failed | Claim::Refused if self.standing > 0 => Some(say(format!(
                 "but the remote applied {}",
                 counted(self.standing, "effect", "effects")

@@ -12,6 +12,7 @@ use super::effects::named;
 use super::finding::{Findings, unproven};
 use super::history::{History, Reply, Window};
 use super::ledger::{Effect, seqs};
+use super::next::by_proxy;
 use super::sentence::{Sentence, counted, say};
 use super::words::{self, Claim};
 
@@ -260,7 +261,10 @@ fn must_be_one(
     let counted_here = history.makes_effects();
     if counted_here && (all.len() > right || (all.len() != right && over)) {
         findings.broken(
-            counts.told().text(format!(", where {right} is right")),
+            counts
+                .told()
+                .text(format!(", where {right} is right"))
+                .then(by_proxy(history, &all)),
             evidence(),
         );
     }

@@ -1,14 +1,16 @@
 //! The front: what happens to a request that has arrived whole, step by step.
 //!
 //! ```text
-//!   numbered, judged, recorded ──> 401 refused
+//!   numbered, judged, recorded
+//!      gate: held before anything comes of it?
+//!            │                 ──> 401 refused
 //!            │                 ──> 404 unmatched, with a route to paste
-//!      gate: request held?
+//!      gate: effect request held? ──> 503, 429 turned away
 //!            │
-//!         wiremock: matched, applied, answered
-//!            │
-//!      gate: reply held?
-//!            │
+//!         wiremock: matched, applied, answered <── sent once more by a proxy
+//!            │                                              │
+//!      gate: reply held? ───────────────────────────────────┘
+//!            │       └─────> 500, or a reset, in its place
 //!          reply
 //! ```
 
@@ -23,14 +25,15 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use wiremock::http::{HeaderMap, HeaderName, HeaderValue, Method, Url};
 
-use crate::journal::{Event, Journal, excerpt};
+use crate::journal::{Credential, Event, Journal, excerpt};
 
-use super::gate::{Gate, Pace};
+use super::gate::Gate;
 use super::paste;
 use super::reply::Reply;
 use super::request::{NUMBER, Request};
 use super::responder::{Answers, MADE};
 use super::route::Role;
+use super::stance::{Course, Pace};
 
 /// Bytes of text from the server under drill that are written down.
 const EXCERPT: usize = 500;
@@ -54,7 +57,7 @@ const HOP: [&str; 11] = [
 ];
 
 /// A request as it came off the wire.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Arrived {
     pub method: Method,
     /// Path and query, as sent.
@@ -127,36 +130,69 @@ impl Front {
                 });
                 (request, judged.credential, judged.accepted)
             });
-        if !accepted {
-            self.journal.append(Event::RequestRefused {
-                request: number,
-                credential,
-            });
-            let mut answer = from_reply(number, refusal());
-            answer.headers.insert(
-                HeaderName::from_static("www-authenticate"),
-                HeaderValue::from_static("Bearer"),
-            );
-            return answer;
-        }
-        if arrived.body_bytes > MOST_BODY as u64 {
+        let applying = self.gate.before_anything(number, is_effect).await;
+        let path = url.as_ref().map_or(arrived.target.as_str(), Url::path);
+        let (mut answer, made) = if !accepted {
+            (self.refuse(number, credential), false)
+        } else if arrived.body_bytes > MOST_BODY as u64 {
             let message = format!("the remote takes bodies of up to {MOST_BODY} bytes");
-            return from_reply(number, Reply::error(413, "too_large", &message));
-        }
-        if !is_routed {
-            let path = url.as_ref().map_or(arrived.target.as_str(), Url::path);
+            let reply = Reply::error(413, "too_large", &message);
+            (from_reply(number, reply), false)
+        } else if !is_routed {
             self.journal.append(Event::RequestUnmatched {
                 request: number,
                 paste: paste::route(arrived.method.as_str(), path),
             });
             let message = "no route of the drill matches";
-            return from_reply(number, Reply::error(404, "not_found", message));
-        }
-        let applying = if is_effect {
-            Some(self.gate.before_applying(number).await)
+            let reply = Reply::error(404, "not_found", message);
+            (from_reply(number, reply), false)
         } else {
-            None
+            if is_effect && let Err(status) = self.gate.before_applying(number).await {
+                // It has had its answer: the gate held it as long as it was to be held.
+                return from_reply(number, turned_away(status));
+            }
+            self.apply(number, arrived.clone()).await
         };
+        drop(applying);
+        let status = answer.status;
+        match self
+            .gate
+            .before_replying(number, status, is_effect, made)
+            .await
+        {
+            Course::Reply(pace) => answer.pace = pace,
+            Course::Error => {
+                let message = "the request was applied, and then something went wrong";
+                let reply = Reply::error(500, "internal", message);
+                self.journal.append(Event::ReplyReplaced {
+                    request: number,
+                    status: reply.status,
+                });
+                answer = from_reply(number, reply);
+            }
+            Course::Replay => {
+                answer = self.replay(number, arrived).await;
+                answer.request = number;
+            }
+        }
+        answer
+    }
+
+    fn refuse(&self, request: u32, credential: Credential) -> Answer {
+        self.journal.append(Event::RequestRefused {
+            request,
+            credential,
+        });
+        let mut answer = from_reply(request, refusal());
+        answer.headers.insert(
+            HeaderName::from_static("www-authenticate"),
+            HeaderValue::from_static("Bearer"),
+        );
+        answer
+    }
+
+    /// What the remote makes of a request, and whether its reply speaks of an effect that it holds.
+    async fn apply(&self, number: u32, arrived: Arrived) -> (Answer, bool) {
         let mut answer = match self.ask(number, arrived).await {
             Ok(answer) => answer,
             Err(because) => {
@@ -167,12 +203,27 @@ impl Front {
                 from_reply(number, Reply::error(502, "remote_failed", &message))
             }
         };
-        drop(applying);
         let made = answer.headers.remove(MADE).is_some();
-        if is_effect {
-            answer.pace = self.gate.before_replying(number, answer.status, made).await;
+        (answer, made)
+    }
+
+    /// What a proxy does that has lost the first reply: it sends the same request once more, with the same key and
+    /// credential, and knows of nobody who might have gone.
+    async fn replay(&self, request: u32, arrived: Arrived) -> Answer {
+        let (as_request, credential, accepted) =
+            self.answers.authority.judge(&arrived.headers, |judged| {
+                let as_request = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
+                self.journal.append(Event::RequestReplayed {
+                    request,
+                    as_request,
+                });
+                (as_request, judged.credential, judged.accepted)
+            });
+        if accepted {
+            self.apply(as_request, arrived).await.0
+        } else {
+            self.refuse(as_request, credential)
         }
-        answer
     }
 
     /// Asks the identity route with this token, past the wire and the gate. The route and the status.
@@ -254,6 +305,20 @@ fn refusal() -> Reply {
         "unauthorized",
         "the credential is absent, unknown or revoked",
     )
+}
+
+/// What a remote says that does not get to the request, and what it asks of the client.
+fn turned_away(status: u16) -> Reply {
+    if status == 429 {
+        let mut reply = Reply::error(status, "too_many_requests", "the request was not applied");
+        reply.headers.push((
+            HeaderName::from_static("retry-after"),
+            HeaderValue::from_static("0"),
+        ));
+        reply
+    } else {
+        Reply::error(status, "unavailable", "the request was not applied")
+    }
 }
 
 fn from_reply(request: u32, reply: Reply) -> Answer {

@@ -1,4 +1,4 @@
-//! The gate: whether a whole request, or a reply, goes on now.
+//! The gate: whether a whole request, or a reply, goes on now, and what becomes of it.
 //!
 //! That something is held is written down while the gate cannot move, so `request-held` and `reply-held` stand in the
 //! journal exactly when they are true, and never after `remote-released`.
@@ -8,65 +8,19 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::journal::{Event, Journal};
-use crate::spec::ReplyTiming;
+use crate::spec::Then;
 
 use super::Hold;
+use super::stance::{Course, Pace, Part, Stance};
 
 /// wiremock applies a request in a millisecond, on a loaded machine later.
 const APPLIED_WITHIN: Duration = Duration::from_secs(5);
 
-/// How the remote stands to effect requests and their replies.
-#[derive(Debug, Clone, Copy)]
-struct Stance {
-    hold: Hold,
-    /// From the crash on.
-    replies: Option<ReplyTiming>,
-    released: bool,
-}
+/// Between two bytes of a reply that is given slowly: too short for a time limit between two reads, and long enough that a
+/// reply of common size takes more than a second.
+const BYTE_EVERY: Duration = Duration::from_millis(20);
 
-impl Stance {
-    /// Once there is a crash, requests that come are applied: what then waits is the reply.
-    fn holds_new_requests(self) -> bool {
-        self.hold == Hold::Request && self.replies.is_none()
-    }
-
-    /// A request held before the crash stays held through the observation, unless replies are to flow: there is none
-    /// without it.
-    fn keeps_requests(self) -> bool {
-        self.hold == Hold::Request && self.replies != Some(ReplyTiming::Given)
-    }
-
-    /// Half of the reply goes on, then nothing.
-    fn tears_replies(self, made: bool) -> bool {
-        self.hold == Hold::HalfReply && made && self.replies.is_none()
-    }
-
-    /// As with a request: the rest of a torn reply waits through the observation, unless replies are to flow.
-    fn keeps_halves(self) -> bool {
-        self.hold == Hold::HalfReply && self.replies != Some(ReplyTiming::Given)
-    }
-
-    /// `made`: the reply speaks of an effect that the remote holds. From the crash on, every reply to an effect request
-    /// is withheld.
-    fn holds_replies(self, made: bool) -> bool {
-        match self.replies {
-            Some(ReplyTiming::Held) => true,
-            Some(ReplyTiming::Given) => false,
-            None => self.hold == Hold::Reply && made,
-        }
-    }
-}
-
-/// How a reply is written.
-#[must_use]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pace {
-    Whole,
-    /// One half, and the other when [`Gate::before_other_half`] has returned.
-    Halved,
-}
-
-/// The gate through which effect requests and their replies go.
+/// The gate through which requests and their replies go.
 #[derive(Debug)]
 pub(super) struct Gate {
     journal: Journal,
@@ -87,47 +41,39 @@ impl Drop for Applying<'_> {
 
 impl Gate {
     pub fn new(journal: Journal) -> Self {
-        let (stance, _) = watch::channel(Stance {
-            hold: Hold::Nothing,
-            replies: None,
-            released: true,
-        });
-        let (unapplied, _) = watch::channel(0);
         Self {
             journal,
-            stance,
-            unapplied,
+            stance: watch::Sender::new(Stance::open()),
+            unapplied: watch::Sender::new(0),
         }
     }
 
     /// From now on holds as `hold` says.
     pub fn arm(&self, hold: Hold) {
-        self.stance.send_replace(Stance {
-            hold,
-            replies: None,
-            released: false,
-        });
+        self.stance.send_replace(Stance::armed(hold));
     }
 
-    /// What becomes of replies from the crash on. After the release nothing is held any more.
-    pub fn replies(&self, timing: ReplyTiming) {
-        self.stance.send_modify(|stance| {
-            if !stance.released {
-                stance.replies = Some(timing);
-            }
-        });
+    /// The client is being killed: from now on effect requests are met as `then` says.
+    pub fn crash(&self, then: Then) {
+        self.stance.send_modify(|stance| stance.crash(then));
+    }
+
+    /// The client is gone: what waits for that goes on.
+    pub fn lose_client(&self) {
+        self.stance.send_modify(Stance::lose_client);
     }
 
     /// Everything goes on from here.
     pub fn release(&self) {
         self.stance.send_modify(|stance| {
             self.journal.append(Event::RemoteReleased);
-            *stance = Stance {
-                hold: Hold::Nothing,
-                replies: None,
-                released: true,
-            };
+            stance.release();
         });
+    }
+
+    /// Requests that come from here on are answered as ever.
+    pub fn settle(&self) {
+        self.stance.send_modify(Stance::settle);
     }
 
     /// Returns when what had arrived before the release is applied.
@@ -138,52 +84,163 @@ impl Gate {
         let _ = tokio::time::timeout(APPLIED_WITHIN, none).await;
     }
 
-    /// Returns when the request is to be applied.
-    pub async fn before_applying(&self, request: u32) -> Applying<'_> {
-        self.unapplied.send_modify(|requests| *requests += 1);
-        let applying = Applying(self);
-        let mut stance = self.stance.subscribe();
-        {
-            let now = stance.borrow_and_update();
-            if !now.holds_new_requests() {
-                return applying;
+    /// Returns when something may come of this request, which has just arrived.
+    pub async fn before_anything(&self, request: u32, is_effect: bool) -> Option<Applying<'_>> {
+        let applying = is_effect.then(|| {
+            self.unapplied.send_modify(|requests| *requests += 1);
+            Applying(self)
+        });
+        let held = self.look(|stance| {
+            stance.arrive();
+            let held = stance.holds_arrivals();
+            if held {
+                self.note_request(stance, request, is_effect);
             }
-            self.journal.append(Event::RequestHeld { request });
+            held
+        });
+        if held {
+            self.until_it_goes_on().await;
         }
-        // The sender lives as long as we do.
-        let _ = stance.wait_for(|now| !now.keeps_requests()).await;
         applying
     }
 
-    /// Returns when the reply is to be sent, and how.
-    pub async fn before_replying(&self, request: u32, status: u16, made: bool) -> Pace {
-        let mut stance = self.stance.subscribe();
-        {
-            let now = stance.borrow_and_update();
-            if now.tears_replies(made) {
-                return Pace::Halved;
+    /// Returns when this effect request is to be applied; or not, and the status with which it is turned away.
+    pub async fn before_applying(&self, request: u32) -> Result<(), u16> {
+        let held = self.look(|stance| {
+            stance.decide(request, Part::Request);
+            let held = stance.holds_applying(request);
+            if held {
+                self.note_request(stance, request, true);
             }
-            if !now.holds_replies(made) {
-                return Pace::Whole;
-            }
-            self.journal.append(Event::ReplyHeld { request, status });
+            held
+        });
+        if held {
+            self.until_it_goes_on().await;
         }
-        // As above.
-        let _ = stance.wait_for(|now| !now.holds_replies(made)).await;
-        Pace::Whole
+        self.look(|stance| {
+            stance.decide(request, Part::Request);
+            let Some(status) = stance.turns_away(request) else {
+                return Ok(());
+            };
+            self.journal
+                .append(Event::RequestTurnedAway { request, status });
+            Err(status)
+        })
     }
 
-    /// Called when one half of the reply has been handed to the kernel; returns when the other is to follow.
-    pub async fn before_other_half(&self, request: u32, status: u16) {
-        let mut stance = self.stance.subscribe();
-        {
-            let now = stance.borrow_and_update();
-            if !now.keeps_halves() {
-                return;
-            }
-            self.journal.append(Event::ReplyHeld { request, status });
+    fn note_request(&self, stance: &mut Stance, request: u32, is_effect: bool) {
+        self.journal.append(Event::RequestHeld { request });
+        if is_effect {
+            stance.note_held(request, Part::Request);
         }
-        // As above.
-        let _ = stance.wait_for(|now| !now.keeps_halves()).await;
+    }
+
+    /// Returns when something is to come back for this request, and what. `made`: its reply speaks of an effect that the
+    /// remote holds.
+    pub async fn before_replying(
+        &self,
+        request: u32,
+        status: u16,
+        is_effect: bool,
+        made: bool,
+    ) -> Course {
+        let held = self.look(|stance| {
+            stance.make_reply();
+            if is_effect {
+                stance.decide(request, Part::Reply);
+            }
+            let held = stance.holds_reply(request, is_effect, made);
+            if held {
+                self.journal.append(Event::ReplyHeld { request, status });
+                if is_effect {
+                    stance.note_held(request, Part::Reply);
+                }
+            }
+            held
+        });
+        if held {
+            self.until_it_goes_on().await;
+        }
+        self.look(|stance| {
+            let course = stance.course(request, is_effect, made);
+            if course == Course::Reply(Pace::Slow) {
+                self.journal.append(Event::ReplySlowed { request, status });
+            }
+            course
+        })
+    }
+
+    /// Called when `bytes` of `whole` bytes of a reply have been handed to the kernel; returns when the others are to follow,
+    /// and how.
+    pub async fn before_other_half(
+        &self,
+        request: u32,
+        status: u16,
+        bytes: u64,
+        whole: u64,
+    ) -> Pace {
+        let held = self.look(|stance| {
+            self.journal.append(Event::HalfReplySent {
+                request,
+                status,
+                bytes,
+                whole,
+            });
+            let held = !stance.goes_on();
+            if held {
+                self.journal.append(Event::ReplyHeld { request, status });
+                stance.note_held(request, Part::OtherHalf);
+            }
+            held
+        });
+        if held {
+            self.until_it_goes_on().await;
+        }
+        self.look(|stance| {
+            let pace = stance.other_half(request);
+            if pace == Pace::Slow {
+                self.journal.append(Event::ReplySlowed { request, status });
+            }
+            pace
+        })
+    }
+
+    /// Returns when the next byte of a slow reply is to follow.
+    pub async fn before_byte(&self, is_last: bool) {
+        if is_last {
+            // Else a short body would be whole long before the release.
+            self.until(Stance::is_released).await;
+        } else {
+            let released = self.until(Stance::is_released);
+            let _ = tokio::time::timeout(BYTE_EVERY, released).await;
+        }
+    }
+
+    /// A reply has been delivered.
+    pub fn delivered(&self, request: u32, status: u16) {
+        self.look(|stance| {
+            self.journal.append(Event::ReplySent { request, status });
+            stance.deliver();
+        });
+    }
+
+    async fn until_it_goes_on(&self) {
+        self.until(Stance::goes_on).await;
+    }
+
+    async fn until(&self, is: impl Fn(&Stance) -> bool) {
+        // The sender lives as long as we do.
+        let _ = self.stance.subscribe().wait_for(is).await;
+    }
+
+    /// Looks at the stance while it cannot move, and may note something in it. Nobody waits for what is noted.
+    fn look<T>(&self, see: impl FnOnce(&mut Stance) -> T) -> T {
+        let mut seen = None;
+        let mut see = Some(see);
+        self.stance.send_if_modified(|stance| {
+            seen = see.take().map(|see| see(stance));
+            false
+        });
+        seen.unwrap_or_else(|| unreachable!("send_if_modified calls it once"))
     }
 }

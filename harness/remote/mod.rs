@@ -12,12 +12,12 @@
 //!                      accepted
 //!   request ─────────────────────────> whole, numbered, judged
 //!                                      401 / 404
-//!                                      request held? ─ ─ released
+//!                                      request held? ─ ─ client gone, or released
 //!                                                  ─────────────> matched
 //!                                                                 ledger: applied, repeated, conflict, cancelled
 //!                                                  <───────────── reply
-//!                                      reply held? ─ ─ released
-//!   reply  <────────────────────────── sent, or lost
+//!                                      reply held? ─ ─ client gone, or released
+//!   reply  <────────────────────────── sent, replaced, reset, or lost
 //! ```
 //!
 //! Only the front waits. wiremock's responders answer one at a time and must not block, and a client that dies in the
@@ -42,8 +42,10 @@ mod reply;
 mod request;
 mod responder;
 mod route;
+mod stance;
 #[cfg(test)]
 mod tests;
+mod wire;
 
 use std::fmt;
 use std::io;
@@ -56,7 +58,7 @@ use serde_json::{Map, Value};
 use wiremock::MockServer;
 
 use crate::journal::{Event, Journal};
-use crate::spec::{self, ReplyTiming, Templates};
+use crate::spec::{self, Templates, Then};
 
 use door::Door;
 use front::Front;
@@ -107,6 +109,15 @@ pub enum Hold {
     Reply,
     /// The second half of replies to effects that were applied: the first has been handed to the kernel.
     HalfReply,
+    /// The nth request, from 1, whatever it is for, and all that come after it: whole, before anything comes of them.
+    NthRequest(u32),
+    /// The nth reply, from 1, whatever it is to, and all that come after it.
+    NthReply(u32),
+    /// The second half of the nth reply, from 1, whatever it is to, and of all that come after it.
+    NthHalfReply(u32),
+    /// What comes after the delivery of the nth reply, from 1, whatever it was to: requests, as with `NthRequest`.
+    /// That it was delivered is the nth `reply-sent` since arming.
+    NthReplied(u32),
 }
 
 impl Hold {
@@ -114,7 +125,7 @@ impl Hold {
     fn nth(self) -> Option<u32> {
         match self {
             Self::Connection { nth } => Some(nth),
-            Self::Nothing | Self::Request | Self::Reply | Self::HalfReply => None,
+            _ => None,
         }
     }
 }
@@ -196,10 +207,15 @@ impl Remote {
             })
     }
 
-    /// From the crash on: effect requests are applied and their replies withheld, or replies flow. A request that is
-    /// held already stays held until the release, or goes on if replies are to flow. Connections stay as they are.
-    pub fn replies(&self, timing: ReplyTiming) {
-        self.front.gate.replies(timing);
+    /// From the crash on: effect requests are met as `then` says. What is held already stays held until the client is gone,
+    /// and with [`Then::Held`] until the release. Connections stay as they are.
+    pub fn crash(&self, then: Then) {
+        self.front.gate.crash(then);
+    }
+
+    /// The client is gone: what `then` says happens from now on.
+    pub fn lose_client(&self) {
+        self.front.gate.lose_client();
     }
 
     /// Connections that are held go on, and none is held any more. Requests and replies stay as they are.
@@ -212,6 +228,12 @@ impl Remote {
     pub async fn release(&self) {
         self.door.release().await;
         self.front.gate.applied().await;
+    }
+
+    /// What `then` says, and has not happened by now, does not happen any more. The release alone leaves it waiting: a
+    /// connection that was held pending brings its request only then.
+    pub fn answer_as_ever(&self) {
+        self.front.gate.settle();
     }
 
     /// Returns when all that was sent to the remote so far has come to its end: applied, answered, or lost. For when

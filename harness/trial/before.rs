@@ -6,13 +6,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::rehearsal::rehearse;
+use super::signs::Signs;
 use super::stage::Stage;
 use super::still::stop_readers;
 use super::{Surroundings, TrialError, enter};
-use crate::journal::{CallRole, Entry, Event, Moment, Phase, Session, SessionFault};
+use crate::journal::{CallRole, Entry, Event, Moment, Phase, Session};
 use crate::remote::Hold;
 use crate::session::{LiveSession, Write};
-use crate::spec::{Crash, CrashPoint};
+use crate::spec::{Boundary, BoundaryEvent, Crash, CrashPoint};
 
 /// From the call to the crash point.
 const POINT_WITHIN: Duration = Duration::from_secs(30);
@@ -54,7 +55,7 @@ pub(super) async fn reach(
             Ok("the server was started, and nothing was written to it".to_owned())
         }
         CrashPoint::Idle => Ok("the session is open and no call was issued".to_owned()),
-        _ => call(stage, crash.at, &mut live).await?,
+        _ => call(stage, crash, &mut live).await?,
     };
     let proof = match reached {
         Ok(proof) => proof,
@@ -90,10 +91,14 @@ pub(super) async fn reach(
 /// Issues the call and waits for the point. The proof, or what happened instead.
 async fn call(
     stage: &Stage,
-    point: CrashPoint,
+    crash: &Crash,
     live: &mut LiveSession,
 ) -> Result<Result<String, String>, TrialError> {
-    if point == CrashPoint::AfterReply {
+    let point = crash.at;
+    let is_delivery = crash
+        .boundary
+        .is_some_and(|boundary| boundary.event == BoundaryEvent::Replied);
+    if point == CrashPoint::AfterReply || is_delivery {
         let mut watch = stage.watch_from_here();
         live.stop_reading().await?;
         let stopped =
@@ -119,7 +124,7 @@ async fn call(
     stage
         .issue_as(live, session, role, &stage.drill.call, call_id, write)
         .await?;
-    Ok(wait_for(stage, point, live).await)
+    Ok(wait_for(stage, crash, live).await)
 }
 
 /// What the remote holds for this crash point, or why that cannot be known.
@@ -169,8 +174,24 @@ async fn hold_for(
         CrashPoint::Every => return without_course(stage, surroundings).await,
         CrashPoint::Sent => Hold::Request,
         CrashPoint::AfterAcceptance => Hold::Reply,
+        CrashPoint::TornReply => Hold::HalfReply,
+        CrashPoint::Boundary => hold_for_boundary(crash),
         _ => Hold::Nothing,
     }))
+}
+
+fn hold_for_boundary(crash: &Crash) -> Hold {
+    let Some(Boundary { event, nth }) = crash.boundary else {
+        return Hold::Nothing;
+    };
+    match event {
+        BoundaryEvent::Connection => Hold::Connection { nth },
+        BoundaryEvent::Request => Hold::NthRequest(nth),
+        BoundaryEvent::Reply => Hold::NthReply(nth),
+        BoundaryEvent::HalfReply => Hold::NthHalfReply(nth),
+        BoundaryEvent::Replied => Hold::NthReplied(nth),
+        BoundaryEvent::Line => Hold::Nothing,
+    }
 }
 
 /// Why the call has no boundaries, as one more rehearsal shows it.
@@ -214,21 +235,18 @@ async fn arm(stage: &Stage, hold: Hold) -> Result<(), TrialError> {
 }
 
 /// Waits for the event that is the crash point. The proof, or what happened instead.
-async fn wait_for(stage: &Stage, point: CrashPoint, live: &LiveSession) -> Result<String, String> {
+async fn wait_for(stage: &Stage, crash: &Crash, live: &LiveSession) -> Result<String, String> {
     let deadline = Instant::now() + POINT_WITHIN;
-    let mut armed = false;
+    let mut signs = Signs::of(crash, live.server());
     let seen = stage
         .journal
         .watch()
         .until(deadline, |entry| {
-            armed |= matches!(*entry.event, Event::Armed { .. });
-            armed
-                .then(|| sign(entry, point, live.server()))?
-                .filter(|sign| {
-                    // A launcher that has gone has left somebody who serves.
-                    let is_exit = matches!(*entry.event, Event::ProcessExited { .. });
-                    sign.is_ok() || !is_exit || stage.is_dead(live)
-                })
+            signs.read(entry).filter(|sign| {
+                // A launcher that has gone has left somebody who serves.
+                let is_exit = matches!(*entry.event, Event::ProcessExited { .. });
+                sign.is_ok() || !is_exit || stage.is_dead(live)
+            })
         })
         .await;
     seen.unwrap_or_else(|| {
@@ -238,80 +256,6 @@ async fn wait_for(stage: &Stage, point: CrashPoint, live: &LiveSession) -> Resul
             POINT_WITHIN.as_secs()
         ))
     })
-}
-
-fn sign(entry: &Entry, point: CrashPoint, server: i32) -> Option<Result<String, String>> {
-    match (&*entry.event, point) {
-        (Event::ConnectionHeld { connection }, CrashPoint::BeforeDispatch) => Some(Ok(format!(
-            "connection {connection}, which carries the effect, is held pending; no byte of it has arrived"
-        ))),
-        (Event::RequestHeld { request }, CrashPoint::Sent) => Some(Ok(format!(
-            "request {request} has arrived whole and is not applied"
-        ))),
-        (Event::ReplyHeld { request, status }, CrashPoint::AfterAcceptance) => Some(Ok(format!(
-            "request {request} was applied and its reply, status {status}, is withheld"
-        ))),
-        (Event::CallTorn { bytes, of, .. }, CrashPoint::TornCall) => Some(Ok(format!(
-            "{bytes} of the {of} bytes of the call's line were written"
-        ))),
-        (Event::CallUnread { bytes: 0, .. }, CrashPoint::CallUnread) => Some(Err(
-            "the call's line was read at once, although the server is stopped".to_owned(),
-        )),
-        (Event::CallUnread { .. }, CrashPoint::CallUnread) => Some(Ok(
-            "the call's line is written whole and unread, and the server is stopped".to_owned(),
-        )),
-        (Event::CallTaken { .. }, CrashPoint::CallWritten) => Some(Ok(
-            "the call's line is written whole, and nothing in the server's stdin is unread"
-                .to_owned(),
-        )),
-        (Event::ReplySent { request, status }, CrashPoint::AfterReply) => Some(Ok(format!(
-            "the reply to request {request}, status {status}, is delivered, and the client reads nothing any more"
-        ))),
-        (
-            Event::CallAnswered {
-                session: Session::A,
-                role: CallRole::Main,
-                shape,
-                ..
-            },
-            CrashPoint::AfterResult,
-        ) => Some(Ok(format!("the client has read the answer, {shape:?}"))),
-        (
-            Event::CallAnswered {
-                session: Session::A,
-                role: CallRole::Main,
-                shape,
-                text,
-                ..
-            },
-            _,
-        ) => Some(Err(format!(
-            "the call was answered before the point was reached, {shape:?}: {}",
-            crate::journal::excerpt(text, 300)
-        ))),
-        (Event::ProcessExited { pid, exit, .. }, _) if *pid == server => Some(Err(format!(
-            "the server ended with {exit} before the point was reached"
-        ))),
-        (
-            Event::StdoutEnded {
-                session: Session::A,
-                ..
-            },
-            _,
-        ) => Some(Err(
-            "the server closed its stdout before the point was reached".to_owned(),
-        )),
-        (
-            Event::SessionFailed {
-                session: Session::A,
-                fault: SessionFault::Client,
-                detail,
-                ..
-            },
-            _,
-        ) => Some(Err(detail.clone())),
-        _ => None,
-    }
 }
 
 fn requests_so_far(stage: &Stage) -> String {

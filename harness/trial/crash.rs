@@ -13,7 +13,7 @@ use super::{TrialError, enter};
 use crate::cell::Present;
 use crate::journal::{Entry, Event, Moment, Phase, Pid, PipeEnd, Session, Watch};
 use crate::session::LiveSession;
-use crate::spec::{Crash, CrashPoint, Kill, ReplyTiming, Signal};
+use crate::spec::{Crash, CrashPoint, Kill, Signal};
 
 /// The most patient of the polite clients has sent SIGKILL after 6 s.
 const LEFT_WITHIN: Duration = Duration::from_secs(20);
@@ -39,7 +39,7 @@ pub(super) async fn crash_and_observe(
     enter(&stage.journal, Phase::Crash);
     let mut watch = stage.watch_from_here();
     if let Some(remote) = &stage.remote {
-        remote.replies(ReplyTiming::Held);
+        remote.crash(crash.next());
     }
     let siblings: HashSet<Pid> = stage
         .journal
@@ -70,6 +70,9 @@ pub(super) async fn crash_and_observe(
     }
     enter(&stage.journal, Phase::Quiet);
     watch_quiet(stage, &clients).await?;
+    if let Some(remote) = &stage.remote {
+        remote.answer_as_ever();
+    }
     if survivors(stage, &clients)?.is_empty()
         && let Some(remote) = &stage.remote
     {
@@ -114,6 +117,11 @@ impl Observer<'_> {
         let mut looked = false;
         let mut left = false;
         let mut deadline = Instant::now() + within;
+        if !self.eof_is_sent() {
+            // A client that hangs, has closed only what it reads, or has lost its server is as gone now as it will ever be.
+            // The remote knows nothing of clients, and has nothing to wait for.
+            self.let_remote_go_on();
+        }
         loop {
             if !eof && self.eof_is_sent() {
                 let holders = self.holders(live)?;
@@ -123,11 +131,7 @@ impl Observer<'_> {
                     });
                     eof = true;
                     deadline = Instant::now() + within;
-                    if self.crash.reply == ReplyTiming::Given
-                        && let Some(remote) = &self.stage.remote
-                    {
-                        remote.replies(ReplyTiming::Given);
-                    }
+                    self.let_remote_go_on();
                 } else if held.as_ref() != Some(&holders) {
                     self.note_held(&holders);
                     held = Some(holders);
@@ -205,6 +209,13 @@ impl Observer<'_> {
             deadline_passed,
         });
         Ok(())
+    }
+
+    /// The remote does what the crash says of it.
+    fn let_remote_go_on(&self) {
+        if let Some(remote) = &self.stage.remote {
+            remote.lose_client();
+        }
     }
 
     /// Whether the crash closes the client's end of stdin at all: a stopped client does not, nor one whose server is

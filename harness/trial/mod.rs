@@ -21,6 +21,7 @@ mod looks;
 mod quiet;
 mod record;
 mod rehearsal;
+mod signs;
 mod stage;
 mod still;
 

@@ -7,9 +7,9 @@ use super::bench::{Bench, read};
 use super::routes::BUILDS;
 use crate::journal::Event;
 use crate::remote::Hold;
-use crate::spec::ReplyTiming;
+use crate::spec::Then;
 
-async fn until_kind(bench: &Bench, kind: &str) {
+pub async fn until_kind(bench: &Bench, kind: &str) {
     bench
         .until(|event| {
             let event = serde_json::to_value(event).unwrap();
@@ -86,7 +86,7 @@ async fn a_held_request_is_applied_at_the_release_though_its_client_has_gone() {
     until_kind(&bench, "request-held").await;
     assert!(bench.remote.effects().is_empty());
     drop(client);
-    bench.remote.replies(ReplyTiming::Held);
+    bench.remote.crash(Then::Held);
     bench.remote.release().await;
     // By then already: the next session must not find the work of this one on its way.
     assert_eq!(bench.remote.effects().len(), 1);
@@ -107,7 +107,7 @@ async fn a_held_request_is_applied_at_the_release_though_its_client_has_gone() {
 async fn from_the_crash_on_effects_are_applied_and_their_replies_withheld() {
     let bench = Bench::new(BUILDS).await;
     bench.arm(Hold::Request).await;
-    bench.remote.replies(ReplyTiming::Held);
+    bench.remote.crash(Then::Held);
     let mut client = bench.send("POST /builds", &[], "{}");
     until_kind(&bench, "reply-held").await;
     assert_eq!(bench.count("request-held"), 0);
@@ -126,7 +126,8 @@ async fn replies_that_are_given_flow_and_so_does_what_they_need() {
             _ => "reply-held",
         };
         until_kind(&bench, held).await;
-        bench.remote.replies(ReplyTiming::Given);
+        bench.remote.crash(Then::Given);
+        bench.remote.lose_client();
         assert_eq!(read(&mut client).status, 201);
         assert_eq!(bench.ask("POST /builds", &[], "{}").await.status, 201);
         assert_eq!(bench.count("remote-released"), 0);
@@ -139,7 +140,7 @@ async fn half_of_a_reply_is_delivered_and_the_rest_at_the_release() {
     bench.arm(Hold::HalfReply).await;
     let mut client = bench.send("POST /builds", &[], "{}");
     until_kind(&bench, "reply-held").await;
-    bench.remote.replies(ReplyTiming::Held);
+    bench.remote.crash(Then::Held);
     let mut half = vec![0; 4096];
     let n = client.read(&mut half).unwrap();
     let half = String::from_utf8_lossy(&half[..n]).into_owned();
@@ -151,6 +152,107 @@ async fn half_of_a_reply_is_delivered_and_the_rest_at_the_release() {
     client.read_to_string(&mut rest).unwrap();
     assert!(rest.contains("730001"), "{rest}");
     until_kind(&bench, "reply-sent").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn half_of_a_reply_is_proven_by_the_bytes_that_the_kernel_took() {
+    let bench = Bench::new(BUILDS).await;
+    bench.arm(Hold::HalfReply).await;
+    let mut client = bench.send("POST /builds", &[], "{}");
+    let (bytes, whole) = bench
+        .until(|event| match event {
+            Event::HalfReplySent { bytes, whole, .. } => Some((*bytes, *whole)),
+            _ => None,
+        })
+        .await;
+    let mut half = vec![0; 4096];
+    assert_eq!(client.read(&mut half).unwrap() as u64, bytes);
+    assert_eq!(whole / 2, bytes);
+    bench.remote.release().await;
+    let mut rest = Vec::new();
+    client.read_to_end(&mut rest).unwrap();
+    assert_eq!(rest.len() as u64, whole - bytes);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_nth_request_is_held_whatever_it_is_for_and_so_is_what_comes_after_it() {
+    for second in ["GET /builds", "POST /builds", "GET /nowhere"] {
+        let bench = Bench::new(BUILDS).await;
+        assert_eq!(bench.ask("GET /builds", &[], "").await.status, 200);
+        bench.arm(Hold::NthRequest(2)).await;
+        assert_eq!(bench.ask("GET /builds", &[], "").await.status, 200);
+        let _second = bench.send(second, &[], "{}");
+        let held = |wanted| {
+            move |event: &Event| {
+                matches!(event, Event::RequestHeld { request } if *request == wanted).then_some(())
+            }
+        };
+        bench.until(held(3)).await;
+        let mut third = bench.send("GET /builds", &[], "");
+        bench.until(held(4)).await;
+        assert_eq!(bench.count("request-unmatched"), 0);
+        assert!(bench.remote.effects().is_empty());
+        // From the crash on what comes is met as it always is.
+        bench.remote.crash(Then::Held);
+        assert_eq!(bench.ask("GET /builds", &[], "").await.status, 200);
+        bench.remote.release().await;
+        assert_eq!(read(&mut third).status, 200);
+        assert_eq!(
+            bench.remote.effects().len(),
+            usize::from(second == "POST /builds")
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_nth_reply_is_withheld_whatever_it_is_to() {
+    for second in ["GET /builds", "POST /builds", "GET /nowhere"] {
+        let bench = Bench::new(BUILDS).await;
+        bench.arm(Hold::NthReply(2)).await;
+        assert_eq!(bench.ask("POST /builds", &[], "{}").await.status, 201);
+        let mut client = bench.send(second, &[], "{}");
+        bench
+            .until(|event| matches!(event, Event::ReplyHeld { request: 2, .. }).then_some(()))
+            .await;
+        bench.remote.crash(Then::Given);
+        bench.remote.lose_client();
+        assert!(read(&mut client).status < 500);
+        assert_eq!(bench.count("remote-released"), 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_nth_reply_is_torn_whatever_it_is_to() {
+    for second in ["GET /builds", "POST /builds", "GET /nowhere"] {
+        let bench = Bench::new(BUILDS).await;
+        bench.arm(Hold::NthHalfReply(2)).await;
+        assert_eq!(bench.ask("POST /builds", &[], "{}").await.status, 201);
+        let mut client = bench.send(second, &[], "{}");
+        bench
+            .until(|event| matches!(event, Event::HalfReplySent { request: 2, .. }).then_some(()))
+            .await;
+        bench.remote.crash(Then::Held);
+        bench.remote.release().await;
+        assert!(read(&mut client).status < 500);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_comes_after_the_delivery_of_the_nth_reply_is_held() {
+    let bench = Bench::new(BUILDS).await;
+    bench.arm(Hold::NthReplied(2)).await;
+    for nth in 1..=2 {
+        assert_eq!(bench.ask("GET /builds", &[], "").await.status, 200);
+        bench
+            .until(|event| {
+                matches!(event, Event::ReplySent { request, .. } if *request == nth).then_some(())
+            })
+            .await;
+    }
+    let mut client = bench.send("GET /builds", &[], "");
+    until_kind(&bench, "request-held").await;
+    bench.remote.release().await;
+    assert_eq!(read(&mut client).status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -183,7 +285,7 @@ async fn nothing_is_held_after_the_release() {
     let bench = Bench::new(BUILDS).await;
     bench.arm(Hold::Reply).await;
     bench.remote.release().await;
-    bench.remote.replies(ReplyTiming::Held);
+    bench.remote.crash(Then::Held);
     assert_eq!(bench.ask("POST /builds", &[], "{}").await.status, 201);
 }
 

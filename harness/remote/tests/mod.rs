@@ -3,5 +3,6 @@
 mod authorities;
 mod bench;
 mod holding;
+mod next;
 mod pending;
 mod routes;
