@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use crate::journal::{Moment, Process, Seq, Session, SessionFault, Socket};
+use crate::spec::CrashPoint;
 
 use super::beside;
 use super::finding::Findings;
@@ -181,9 +182,11 @@ fn close_wait<'l>(
 fn next_session(history: &History<'_>, findings: &mut Findings) -> Option<Seq> {
     if let Some(failure) = history.failure(Session::B) {
         let first_was_better = history.handshaken(Session::A).is_some();
+        // At this point session A was asked for no handshake, and might have failed at it as well.
+        let first_was_asked = history.crash.at != CrashPoint::Startup;
         let what = match failure.fault {
-            SessionFault::Exited => "ended before it answered the handshake",
-            SessionFault::TimedOut => "did not answer the handshake in time",
+            SessionFault::Exited if first_was_asked => "ended before it answered the handshake",
+            SessionFault::TimedOut if first_was_asked => "did not answer the handshake in time",
             SessionFault::Refused if first_was_better => "refused the handshake",
             SessionFault::Lost if first_was_better => "ended, or closed stdout, before the call",
             _ => {

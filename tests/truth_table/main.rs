@@ -28,10 +28,10 @@ use cargo_drill::spec::Question::{self, *};
 use serde::Deserialize;
 
 use nobody::NOBODY;
-use row::{Expected, POINTS, Point, Row};
+use row::{Expected, FROM_DISPATCH_ON, POINTS, Point, Row};
 use table::table;
 
-use Point::{Held, Idle};
+use Point::Held;
 
 /// A room for trials, and who is in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +45,22 @@ enum Room {
 }
 
 impl Room {
+    /// Each point is proven in the first room. What the others change, the kind of cell and what a user may see, shows at
+    /// those where somebody is still there to be looked at.
+    fn points(self) -> &'static [Point] {
+        match self {
+            Self::Namespaces => &POINTS,
+            Self::OrdinaryUser | Self::Subreaper => &[
+                Point::Idle,
+                Point::CallUnread,
+                Point::BeforeDispatch,
+                Point::Held,
+                Point::Given,
+                Point::ServerKilled,
+            ],
+        }
+    }
+
     fn cell(self) -> &'static str {
         match self {
             Self::Namespaces | Self::OrdinaryUser => "namespaces",
@@ -77,7 +93,8 @@ fn measure(room: Room, rows: &[Row]) -> BTreeMap<String, Trial> {
     let drills = folder.path().join("drills");
     fs::create_dir(&drills).unwrap();
     for row in rows {
-        fs::write(drills.join(format!("{}.yaml", row.name)), row.drill()).unwrap();
+        let drill = row.drill(room.points());
+        fs::write(drills.join(format!("{}.yaml", row.name)), drill).unwrap();
     }
     let mut command = match room {
         Room::Namespaces | Room::Subreaper => Command::new(env!("CARGO_BIN_EXE_cargo-drill")),
@@ -99,7 +116,7 @@ fn measure(room: Room, rows: &[Row]) -> BTreeMap<String, Trial> {
             (trial.name.clone(), trial)
         })
         .collect();
-    assert_eq!(trials.len(), rows.len() * POINTS.len(), "{said}");
+    assert_eq!(trials.len(), rows.len() * room.points().len(), "{said}");
     trials
 }
 
@@ -126,9 +143,12 @@ fn as_ordinary_user(folder: &Path) -> Command {
 /// The questions that a trial at this point is asked. `handle` is left out: it depends on what the server recorded.
 fn asked(point: Point) -> BTreeSet<Question> {
     let mut asked = BTreeSet::from([
-        Eof, Helpers, Quiet, Effects, Reconcile, Revocation, Protocol, Secrets, Resources,
+        Helpers, Quiet, Effects, Reconcile, Revocation, Protocol, Secrets, Resources,
     ]);
-    if point != Idle {
+    if point.sends_eof() {
+        asked.insert(Eof);
+    }
+    if FROM_DISPATCH_ON.contains(&point) {
         asked.insert(Ownership);
     }
     asked
@@ -193,7 +213,8 @@ fn prove(room: Room) {
     let mut wrong = String::new();
     for row in &rows {
         assert_eq!(row.at.len(), POINTS.len(), "{} misses a point", row.name);
-        for (point, expected) in &row.at {
+        for point in room.points() {
+            let expected = &row.at[point];
             let name = format!("{}::{}", row.name, point.name());
             let trial = &trials[&name];
             let differences = differences(*point, expected, trial);

@@ -4,39 +4,120 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cargo_drill::spec::Question;
 
-use Point::{AfterResult, BeforeDispatch, Given, Held, Idle};
+use Point::{
+    AfterReply, AfterResult, BeforeDispatch, CallUnread, CallWritten, Given, Held, Idle, Sent,
+    ServerKilled, Startup, TornCall, TornReply,
+};
 
 /// The crash points of `drills/deploy.yaml`, each a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Point {
+    Startup,
     Idle,
+    TornCall,
+    CallUnread,
+    CallWritten,
     BeforeDispatch,
+    Sent,
     /// After acceptance, the reply withheld to the end of the observation.
     Held,
     /// After acceptance, the reply given once the client is gone.
     Given,
+    /// After acceptance, the server killed and the client alive.
+    ServerKilled,
+    TornReply,
+    AfterReply,
     AfterResult,
 }
 
-pub const POINTS: [Point; 5] = [Idle, BeforeDispatch, Held, Given, AfterResult];
+pub const POINTS: [Point; 13] = [
+    Startup,
+    Idle,
+    TornCall,
+    CallUnread,
+    CallWritten,
+    BeforeDispatch,
+    Sent,
+    Held,
+    Given,
+    ServerKilled,
+    TornReply,
+    AfterReply,
+    AfterResult,
+];
 
 impl Point {
     pub fn name(self) -> &'static str {
         match self {
+            Startup => "startup",
             Idle => "idle",
+            TornCall => "torn-call",
+            CallUnread => "call-unread",
+            CallWritten => "call-written",
             BeforeDispatch => "before-dispatch",
+            Sent => "sent",
             Held => "after-acceptance",
             Given => "after-acceptance::reply-given",
+            ServerKilled => "after-acceptance::server-killed",
+            TornReply => "torn-reply",
+            AfterReply => "after-reply",
             AfterResult => "after-result",
         }
     }
+
+    /// How its line begins in the drill.
+    fn crash(self) -> String {
+        match self.name().split_once("::") {
+            None => format!("{} #", self.name()),
+            Some((point, name)) => format!("{{ at: {point}, name: {name},"),
+        }
+    }
+
+    /// The server is told by EOF that its session is over.
+    pub fn sends_eof(self) -> bool {
+        self != ServerKilled
+    }
 }
 
-/// From these on a call has been dispatched, or is about to be.
-pub const FROM_DISPATCH_ON: &[Point] = &[BeforeDispatch, Held, Given, AfterResult];
+/// Before these nothing is dispatched.
+pub const FROM_DISPATCH_ON: &[Point] = &[
+    BeforeDispatch,
+    Sent,
+    Held,
+    Given,
+    ServerKilled,
+    TornReply,
+    AfterReply,
+    AfterResult,
+];
 
-/// From these on there is an effect.
-pub const WITH_EFFECT: &[Point] = &[Held, Given, AfterResult];
+/// The same, but for where the server is killed.
+pub const DISPATCHED_AND_ALIVE: &[Point] = &[
+    BeforeDispatch,
+    Sent,
+    Held,
+    Given,
+    TornReply,
+    AfterReply,
+    AfterResult,
+];
+
+/// At these no call is dispatched.
+pub const UNDISPATCHED: &[Point] = &[Startup, Idle, TornCall, CallUnread, CallWritten];
+
+/// At these there is an effect, at the latest when the remote goes on.
+pub const WITH_EFFECT: &[Point] = &[
+    Sent,
+    Held,
+    Given,
+    ServerKilled,
+    TornReply,
+    AfterReply,
+    AfterResult,
+];
+
+/// At these the call waits for a reply that does not come.
+pub const WAITING: &[Point] = &[Sent, Held, TornReply];
 
 /// What a trial must come to.
 #[derive(Debug, Clone)]
@@ -179,6 +260,14 @@ impl Row {
         self.at(&POINTS, expected)
     }
 
+    /// Everywhere but where the server is killed before it could.
+    pub fn wherever_it_lives(self, expected: &Expected) -> Self {
+        let points = POINTS.iter().filter(|point| **point != ServerKilled);
+        let points: Vec<Point> = points.copied().collect();
+        self.at(&points, expected)
+            .elsewhere_unseen("the server is killed, and does nothing any more")
+    }
+
     pub fn at(mut self, points: &[Point], expected: &Expected) -> Self {
         for point in points {
             let before = self.at.insert(*point, expected.clone());
@@ -188,17 +277,32 @@ impl Row {
     }
 
     /// Everywhere else it cannot be told from the good server.
-    pub fn elsewhere_unseen(mut self, because: &'static str) -> Self {
+    pub fn elsewhere_unseen(self, because: &'static str) -> Self {
+        self.elsewhere(&Expected::Unseen(because))
+    }
+
+    pub fn elsewhere_held(self) -> Self {
+        self.elsewhere(&Expected::Good)
+    }
+
+    /// At every point of which nothing is said yet.
+    pub fn elsewhere(mut self, expected: &Expected) -> Self {
         for point in POINTS {
-            self.at.entry(point).or_insert(Expected::Unseen(because));
+            self.at.entry(point).or_insert_with(|| expected.clone());
         }
         self
     }
 
-    /// The drill file, which is `drills/deploy.yaml` but for the edits.
-    pub fn drill(&self) -> String {
+    /// The drill file, which is `drills/deploy.yaml` but for the edits, and crashed at these points alone.
+    pub fn drill(&self, points: &[Point]) -> String {
         let renamed = ("drill: deploy\n", format!("drill: {}\n", self.name));
         let mut text = include_str!("../../drills/deploy.yaml").to_owned();
+        for left_out in POINTS.iter().filter(|point| !points.contains(point)) {
+            let line = format!("\n  - {}", left_out.crash());
+            let from = text.find(&line).expect("each point stands in the drill");
+            let to = from + 1 + text[from + 1..].find('\n').expect("a line ends");
+            text.replace_range(from..to, "");
+        }
         for (line, instead) in std::iter::once(&renamed).chain(&self.edits) {
             assert_eq!(
                 text.matches(line).count(),

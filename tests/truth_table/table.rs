@@ -4,7 +4,10 @@ use cargo_drill::spec::Question::*;
 
 use super::Room;
 use super::row::Point::*;
-use super::row::{BESIDE, Expected, FROM_DISPATCH_ON, Row, WITH_EFFECT, WITHIN, breaks};
+use super::row::{
+    BESIDE, DISPATCHED_AND_ALIVE, Expected, FROM_DISPATCH_ON, Row, UNDISPATCHED, WAITING,
+    WITH_EFFECT, WITHIN, breaks,
+};
 
 pub fn table(room: Room) -> Vec<Row> {
     main_rows()
@@ -25,15 +28,15 @@ fn main_rows() -> Vec<Row> {
         Row::good("good"),
         Row::fault("ignores-eof")
             .outlives_eof()
-            .everywhere(&breaks(Eof)),
+            .wherever_it_lives(&breaks(Eof)),
         Row::fault("setsid-helper").everywhere(&breaks(Helpers)),
         Row::fault("no-key")
             .waits_for_its_reply()
             .at(
-                &[Held],
+                &[Sent, Held, ServerKilled, TornReply],
                 &breaks(Reconcile).so(Handle, "the key in the record was never sent"),
             )
-            .at(&[Given, AfterResult], &breaks(Reconcile))
+            .at(&[Given, AfterReply, AfterResult], &breaks(Reconcile))
             .elsewhere_unseen("without an effect of session A, session B makes the first"),
     ]
 }
@@ -69,7 +72,10 @@ fn good_rows(room: Room) -> Vec<Row> {
             Room::Namespaces | Room::Subreaper => Row::manner("not-dumpable"),
         },
         Row::good("stderr-closed-from-the-start").through("exec \"$@\" 2>&-"),
-        Row::good("behind-sh").through("\"$@\"; exit $?"),
+        Row::new("behind-sh")
+            .through("\"$@\"; exit $?")
+            .at(&[ServerKilled], &breaks(Helpers))
+            .elsewhere_held(),
         Row::good("adopted-by-process-1-from-the-start").through("exec 3<&0; \"$@\" <&3 3<&- &"),
     ];
     rows.extend(REVISIONS.map(|revision| {
@@ -91,42 +97,55 @@ fn rows_of_the_end(room: Room) -> Vec<Row> {
         Row::new("ppid-watchdog-behind-sh")
             .through("\"$@\" --fault ppid-watchdog; exit $?")
             .outlives_eof()
-            .everywhere(&breaks(Eof).so(Helpers, "the server behind the wrapper stays as well")),
+            .at(&[ServerKilled], &breaks(Helpers))
+            .elsewhere(&breaks(Eof).so(Helpers, "the server behind the wrapper stays as well")),
         Row::fault("socketpair-misread")
             .everywhere(&Expected::Unseen("its stdin is a pipe")),
         Row::new("socketpair-misread-on-a-socketpair")
             .started_with("--fault", "socketpair-misread")
             .server("stdin: socketpair")
-            .everywhere(&Expected::NoCrash(Some(Protocol), "it never opens a session")),
+            .at(
+                &[Startup],
+                &Expected::LeavesOpen(
+                    &[Reconcile, Revocation, Resources],
+                    "what session A would have answered is not known, and no later one opens",
+                ),
+            )
+            .elsewhere(&Expected::NoCrash(Some(Protocol), "it never opens a session")),
         Row::new("pipe-held-by-a-careless-client")
             .client("leak_stdin_to: [sleep, \"600\"]")
             .at(
-                &[BeforeDispatch],
+                &[CallUnread, CallWritten, BeforeDispatch],
                 &Expected::LeavesOpen(&[Eof, Helpers, Quiet], "no EOF came: what it sent late was in time"),
             )
             .at(
-                &[Idle, Held, Given, AfterResult],
-                &Expected::LeavesOpen(&[Eof, Helpers], "no EOF came, so its helper is in use"),
-            ),
+                &[ServerKilled],
+                &Expected::Unseen("the server is killed, and nobody waits for EOF"),
+            )
+            .elsewhere(&Expected::LeavesOpen(
+                &[Eof, Helpers],
+                "no EOF came, so its helper is in use",
+            )),
         Row::fault("helper-after-kill")
-            .everywhere(&Expected::Unseen("nobody kills the server before it ends in order")),
+            .at(&[ServerKilled], &breaks(Helpers))
+            .elsewhere_unseen("nobody kills the server before it ends in order"),
         Row::fault("unbounded-drain")
             .outlives_eof()
-            .at(&[Held], &breaks(Eof))
+            .at(WAITING, &breaks(Eof))
             .elsewhere_unseen("no call waits for a reply that does not come"),
-        Row::fault("abort-at-exit").everywhere(&breaks(Eof)),
+        Row::fault("abort-at-exit").wherever_it_lives(&breaks(Eof)),
         Row::fault("deaf-to-term")
             .outlives_eof()
-            .everywhere(&breaks(Quiet).so(Eof, "only who has outlived EOF is sent SIGTERM")),
+            .wherever_it_lives(&breaks(Quiet).so(Eof, "only who has outlived EOF is sent SIGTERM")),
         Row::fault("eof-spin")
             .drilled(WITHIN, "eof: { within: 300ms }")
             // It takes a processor from all the others for as long as it is watched.
             .drilled("quiet: { for: 500ms }", "quiet: { for: 200ms }")
             .drilled("    within: 1s", "    within: 500ms")
-            .everywhere(&breaks(Quiet).so(Eof, "who spins on EOF has not exited")),
+            .wherever_it_lives(&breaks(Quiet).so(Eof, "who spins on EOF has not exited")),
         Row::fault("keeps-polling")
             .outlives_eof()
-            .everywhere(&breaks(Quiet).so(Eof, "who polls on has not exited")),
+            .wherever_it_lives(&breaks(Quiet).so(Eof, "who polls on has not exited")),
         Row::fault("late-dispatch")
             .outlives_eof()
             .at(
@@ -139,7 +158,10 @@ fn rows_of_the_end(room: Room) -> Vec<Row> {
         Row::fault("plain-helper").everywhere(&breaks(Helpers)),
         Row::fault("daemon-helper").everywhere(&breaks(Helpers)),
         Row::fault("pipe-holding-helper").everywhere(&breaks(Helpers)),
-        Row::fault("zombie-helper").everywhere(&breaks(Resources)),
+        Row::fault("zombie-helper")
+            .at(&[Startup], &Expected::Unseen("it starts its helper in a session"))
+            .at(&[CallUnread], &Expected::Unseen("who is stopped cannot wait for a child"))
+            .elsewhere(&breaks(Resources)),
         Row::fault("stale-lock").everywhere(&breaks(Reconcile).so(
             Revocation,
             "the revoked session is turned away by the lock, and notes no refusal",
@@ -154,7 +176,7 @@ fn rows_of_the_call() -> Vec<Row> {
         Row::fault("self-retry")
             .waits_for_its_reply()
             .at(
-                &[Held],
+                WAITING,
                 &breaks(Effects)
                     .so(Quiet, "the second request comes after the client's death")
                     .so(Reconcile, "there are two before session B begins")
@@ -178,13 +200,22 @@ fn rows_of_the_call() -> Vec<Row> {
 fn rows_of_the_record(room: Room) -> Vec<Row> {
     let refusal = "a refusal is an outcome too";
     let logs_after_send = Row::fault("logs-after-send");
+    let killed_unrecorded = breaks(Ownership).so(
+        Handle,
+        "no row of the call is on disk when the server is killed, so nothing is found by it",
+    );
     vec![
         match room {
             Room::Namespaces | Room::OrdinaryUser => logs_after_send
-                .at(FROM_DISPATCH_ON, &breaks(Ownership))
+                .at(&[ServerKilled], &killed_unrecorded)
+                .at(DISPATCHED_AND_ALIVE, &breaks(Ownership))
                 .elsewhere_unseen("nothing is dispatched"),
             Room::Subreaper => logs_after_send
-                .at(&[BeforeDispatch, Held, Given], &breaks(Ownership))
+                .at(&[ServerKilled], &killed_unrecorded)
+                .at(
+                    &[BeforeDispatch, Sent, Held, Given, TornReply],
+                    &breaks(Ownership),
+                )
                 .elsewhere_unseen(
                     "a dispatch cannot be held in this cell, and after the result the row is there",
                 ),
@@ -195,17 +226,22 @@ fn rows_of_the_record(room: Room) -> Vec<Row> {
         Row::fault("shared-owner").everywhere(&Expected::Unseen("no other session is open")),
         Row::fault("unknown-as-failed")
             .waits_for_its_reply()
-            .at(&[Held], &breaks(Ownership))
+            .at(WAITING, &breaks(Ownership))
             .elsewhere_unseen("no outcome is unknown"),
         Row::fault("logs-success-only")
             .waits_for_its_reply()
             .at(
-                &[BeforeDispatch, Held],
+                &[BeforeDispatch, Sent, Held, TornReply],
                 &breaks(Ownership).so(Revocation, refusal),
             )
-            .at(&[Idle, Given, AfterResult], &breaks(Revocation)),
+            .at(UNDISPATCHED, &breaks(Revocation))
+            .at(
+                &[Given, ServerKilled, AfterReply, AfterResult],
+                &breaks(Revocation),
+            ),
         Row::fault("buffered-log")
-            .at(FROM_DISPATCH_ON, &breaks(Ownership))
+            .at(&[ServerKilled], &killed_unrecorded)
+            .at(DISPATCHED_AND_ALIVE, &breaks(Ownership))
             .elsewhere_unseen("nothing is dispatched"),
         Row::fault("wrong-owner")
             .at(FROM_DISPATCH_ON, &breaks(Ownership))
@@ -252,7 +288,7 @@ fn rows_beside() -> Vec<Row> {
                 ),
             )
             .at(
-                &[Idle],
+                UNDISPATCHED,
                 &breaks(Reconcile).so(
                     Revocation,
                     "the lock turns away the revoked session as well",
