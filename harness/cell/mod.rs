@@ -11,6 +11,7 @@ compile_error!(
 );
 
 mod bounds;
+pub(crate) mod gate;
 mod guard;
 pub(crate) mod inside;
 mod kill;
@@ -22,5 +23,6 @@ mod sys;
 mod usage;
 
 pub use bounds::Bounds;
+pub use gate::{Gate, Scene};
 pub use message::{Pipe, Plan, Present, Wanted};
 pub use outside::{Cell, CellError, Doorway, Line, Look, Spawn};

@@ -178,7 +178,8 @@ pub fn not_built(crash: &Crash) -> Option<String> {
         | CrashPoint::BeforeDispatch
         | CrashPoint::Sent
         | CrashPoint::AfterAcceptance
-        | CrashPoint::AfterResult => {}
+        | CrashPoint::AfterResult
+        | CrashPoint::Syscall => {}
         point => {
             return Some(format!(
                 "this version does not have the crash point `{point}` yet"

@@ -17,4 +17,4 @@ pub(crate) mod shim;
 mod teller;
 mod transport;
 
-pub use live::{Issue, LiveSession, Opening, SessionError, fits_a_socket};
+pub use live::{Gated, Issue, LiveSession, Opening, SessionError, fits_a_socket};

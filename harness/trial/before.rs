@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::gate;
 use super::rehearsal::rehearse;
 use super::stage::Stage;
 use super::{Surroundings, TrialError, enter};
@@ -25,6 +26,7 @@ pub(super) async fn reach(
 ) -> Result<Option<LiveSession>, TrialError> {
     let drill = Arc::clone(&stage.drill);
     enter(&stage.journal, Phase::SessionA);
+    stage.is_gated = gate::is_asked_for(&drill, crash);
     let Some(mut live) = stage.open(Session::A, &drill.call.before).await? else {
         return Ok(None);
     };
@@ -43,6 +45,13 @@ pub(super) async fn reach(
         arm(stage, hold).await?;
     }
     stage.journal.append(Event::Armed { point: crash.at });
+    if let Err(instead) = gate::arm(stage, crash) {
+        stage.journal.append(Event::PointMissed {
+            point: crash.at,
+            instead,
+        });
+        return Ok(None);
+    }
     let reached = if crash.at == CrashPoint::Idle {
         Ok("the session is open and no call was issued".to_owned())
     } else {
@@ -172,7 +181,8 @@ async fn wait_for(stage: &Stage, point: CrashPoint, live: &LiveSession) -> Resul
         })
         .await;
     seen.unwrap_or_else(|| {
-        let happened = requests_so_far(stage);
+        let calls = gate::seen_so_far(stage).filter(|_| point == CrashPoint::Syscall);
+        let happened = calls.unwrap_or_else(|| requests_so_far(stage));
         Err(format!(
             "the point was not reached within {} s; {happened}",
             POINT_WITHIN.as_secs()
@@ -181,6 +191,11 @@ async fn wait_for(stage: &Stage, point: CrashPoint, live: &LiveSession) -> Resul
 }
 
 fn sign(entry: &Entry, point: CrashPoint, server: i32) -> Option<Result<String, String>> {
+    if point == CrashPoint::Syscall
+        && let Some(proof) = gate::sign(entry)
+    {
+        return Some(Ok(proof));
+    }
     match (&*entry.event, point) {
         (Event::ConnectionHeld { connection }, CrashPoint::BeforeDispatch) => Some(Ok(format!(
             "connection {connection}, which carries the effect, is held pending; no byte of it has arrived"

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::gate;
 use super::quiet::watch_quiet;
 use super::stage::Stage;
 use super::{TrialError, enter};
@@ -48,6 +49,7 @@ pub(super) async fn crash_and_observe(
         .into_iter()
         .collect();
     let client_lives = fire(stage, crash, live).await?;
+    gate::release(stage, crash);
     let mut clients = siblings.clone();
     if client_lives {
         clients.insert(live.client());

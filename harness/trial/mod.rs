@@ -14,6 +14,7 @@ mod after;
 mod before;
 mod beside;
 mod crash;
+mod gate;
 mod limit;
 mod looks;
 mod quiet;

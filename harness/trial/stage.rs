@@ -14,12 +14,12 @@ use uuid::Uuid;
 
 use super::record::Record;
 use super::{Surroundings, TrialError};
-use crate::cell::{Bounds, Cell, Plan, Present};
+use crate::cell::{Bounds, Cell, Gate, Plan, Present};
 use crate::journal::{
     AnswerShape, CallRole, Event, Exit, Journal, Pid, PipeEnd, Session, SessionFault, Watch,
 };
 use crate::remote::{Authority, Inlet, Issued, Remote};
-use crate::session::{Issue, LiveSession, Opening, fits_a_socket};
+use crate::session::{Gated, Issue, LiveSession, Opening, fits_a_socket};
 use crate::spec::{Call, Correlation, Drill, Network, Protocol, Templates};
 
 /// For the handshake to be answered.
@@ -41,6 +41,10 @@ pub(super) struct Stage {
     pub drill: Arc<Drill>,
     pub journal: Journal,
     pub cell: Cell,
+    /// Sees the system calls of session A, where the drill asks for it. Behind the cell, since it must outlive all in it.
+    pub gate: Option<Gate>,
+    /// Session A is to be opened with its system calls seen.
+    pub is_gated: bool,
     pub remote: Option<Remote>,
     pub authority: Authority,
     pub record: Option<Record>,
@@ -106,6 +110,8 @@ impl Stage {
             drill,
             journal,
             cell,
+            gate: None,
+            is_gated: false,
             remote,
             authority,
             record: None,
@@ -200,6 +206,9 @@ impl Stage {
         else {
             return Ok(None);
         };
+        if session == Session::A {
+            self.gate = live.take_gate();
+        }
         let protocol = match self.drill.server.protocol {
             Protocol::Auto => {
                 let spoken = self.surroundings.spoken.by(&self.drill.drill);
@@ -295,6 +304,9 @@ impl Stage {
             command_place: self.surroundings.command_place.clone(),
             bundle: self.bundle.clone(),
             scratch: self.scratch.clone(),
+            gated: (session == Session::A && self.is_gated).then(|| Gated {
+                record: self.record.as_ref().map(|record| record.path().to_owned()),
+            }),
         })
     }
 
