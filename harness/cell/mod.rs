@@ -11,6 +11,7 @@ compile_error!(
 );
 
 mod bounds;
+pub(crate) mod gate;
 mod guard;
 pub(crate) mod inside;
 mod kill;
@@ -22,6 +23,7 @@ mod sys;
 mod usage;
 
 pub use bounds::Bounds;
+pub use gate::{Gate, Scene};
 pub use message::{Pipe, Plan, Present, Wanted};
 pub use outside::{Cell, CellError, Doorway, Line, Look, Spawn};
 pub(crate) use sys::{unread_in_pipe, unread_in_socket};

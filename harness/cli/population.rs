@@ -8,7 +8,7 @@ use serde_json::json;
 use super::args::{Folders, RunArgs};
 use super::every::Finder;
 use crate::report::TrialName;
-use crate::spec::{self, Crash, CrashPoint, DrillFile, Mistakes, Templates};
+use crate::spec::{self, DrillFile, Mistakes, Templates};
 use crate::trial::Trial;
 
 /// Where drills are read from and reports are written to.
@@ -183,17 +183,6 @@ pub fn is_wanted(name: &str, args: &RunArgs) -> bool {
         }
     };
     (args.filters.is_empty() || args.filters.iter().any(matches)) && !args.skip.iter().any(matches)
-}
-
-/// What this version cannot do yet with a crash; a drill may say it all the same.
-pub fn not_built(crash: &Crash) -> Option<String> {
-    match crash.at {
-        CrashPoint::Syscall => Some(format!(
-            "this version does not have the crash point `{}` yet",
-            crash.at
-        )),
-        _ => None,
-    }
 }
 
 /// Where `drill-fixture` is: beside this program, above a test's folder `deps`, or on the PATH.

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use tokio::sync::watch;
 
-use super::population::{Candidate, find_fixture, not_built};
+use super::population::{Candidate, find_fixture};
 use crate::cell::Wanted;
 use crate::journal::{CellKind, Secrets};
 use crate::judge::{Judgement, Repeat, Together, together};
@@ -89,9 +89,6 @@ impl Suite {
             TrialResult::judged(&candidate.name, judgement, begun.elapsed(), &none)
         };
         let failed = |because| judged(Judgement::failed(because));
-        if let Some(because) = not_built(&candidate.trial.crash) {
-            return failed(because);
-        }
         let bundle = match self.writer.trial_folder(&candidate.name) {
             Ok(bundle) => bundle,
             Err(error) => return failed(no_folder(&error)),

@@ -14,7 +14,7 @@ use super::seen::{
     AnswerShape, CallRole, CellKind, Credential, Eater, Exit, Limit, LineShape, Moment, Phase, Pid,
     Place, Process, Row, Session, SessionFault, Socket, Way,
 };
-use crate::spec::{Crash, CrashPoint, Signal};
+use crate::spec::{Crash, CrashPoint, Errno, Signal, SyscallName};
 
 /// Everything that can stand in a journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -136,6 +136,46 @@ pub enum Event {
     CellCleared {
         /// How many were waited for, the client among them.
         ended: u64,
+    },
+
+    // ---- system calls, where the gate is open ------------------------------------------------------------------
+    /// A process of session A makes a system call.
+    SyscallEntered {
+        pid: Pid,
+        name: SyscallName,
+        /// From 1, among all of this name since the call was issued.
+        nth: u32,
+        /// A path or an address.
+        detail: String,
+    },
+    /// It waits in the kernel.
+    SyscallHeld {
+        pid: Pid,
+        name: SyscallName,
+        nth: u32,
+    },
+    /// It goes on, or fails.
+    SyscallReleased {
+        pid: Pid,
+        name: SyscallName,
+        nth: u32,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        errno: Option<Errno>,
+    },
+    /// System calls cannot be seen here, or not all of them.
+    GateUnavailable {
+        because: String,
+    },
+    /// The ownership log is opened for writing.
+    RecordOpened {
+        pid: Pid,
+        /// Each write is on the disk when it returns.
+        synchronous: bool,
+    },
+    /// The ownership log was brought to the disk, as far as it went when that began.
+    RecordSynced {
+        pid: Pid,
+        bytes: u64,
     },
 
     // ---- the session -----------------------------------------------------------------------------------------

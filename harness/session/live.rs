@@ -18,9 +18,12 @@ use tokio::time::{Instant, timeout_at};
 
 use super::keep::Keep;
 use super::message::{Ask, Call, Leading, Start, Told, Write};
-use crate::cell::{CellError, Line, Pipe, Spawn};
+use super::shim::{GATED, PLAIN};
+use crate::cell::gate::{Handed, take_over};
+use crate::cell::{CellError, Gate, Line, Pipe, Scene, Spawn};
 use crate::journal::{
-    AnswerShape, CallRole, Event, Journal, LineShape, Pid, Session, SessionFault, Way, excerpt,
+    AnswerShape, CallRole, Event, Journal, LineShape, Pid, PipeEnd, Session, SessionFault, Way,
+    excerpt,
 };
 use crate::roles::Role;
 use crate::spec::{Protocol, Sdk, StdinKind, Stream};
@@ -59,6 +62,15 @@ pub struct Opening {
     pub bundle: PathBuf,
     /// A folder for the shim's socket; its path must be short (unix(7): 108 bytes).
     pub scratch: PathBuf,
+    /// The system calls of the server's processes are seen.
+    pub gated: Option<Gated>,
+}
+
+/// What a session whose system calls are seen has besides.
+#[derive(Debug, Clone)]
+pub struct Gated {
+    /// The ownership log, where the drill names one.
+    pub record: Option<PathBuf>,
 }
 
 /// A call as the trial issues it.
@@ -83,6 +95,7 @@ pub struct LiveSession {
     told: mpsc::UnboundedReceiver<Told>,
     pump: JoinHandle<()>,
     shared: Arc<Mutex<Shared>>,
+    gate: Option<Gate>,
 }
 
 /// What the pump and the session both touch.
@@ -114,6 +127,7 @@ impl LiveSession {
             leak_stdin_to,
             bundle,
             scratch,
+            gated,
         } = opening;
         let deadline = Instant::now() + STARTED_WITHIN;
         let stem = super::keep::file_stem(session);
@@ -162,6 +176,7 @@ impl LiveSession {
             told,
             pump: tokio::spawn(pump.run(reads)),
             shared,
+            gate: None,
         };
         let start = Start {
             shim: shim.clone(),
@@ -174,7 +189,7 @@ impl LiveSession {
         };
         live.ask(&Ask::Start(start)).await?;
         let executed = live
-            .wait_for_server(&listener, argv, &command_place, deadline)
+            .wait_for_server(&listener, argv, &command_place, gated, deadline)
             .await;
         let _ = std::fs::remove_file(&shim);
         if executed? {
@@ -190,6 +205,7 @@ impl LiveSession {
         listener: &UnixListener,
         argv: Vec<String>,
         command_place: &str,
+        gated: Option<Gated>,
         deadline: Instant,
     ) -> Result<bool, SessionError> {
         loop {
@@ -217,14 +233,20 @@ impl LiveSession {
                 let byte = shim.read_u8().await?;
                 pid.push(char::from(byte));
             }
-            shim.write_all(b"!").await?;
+            shim.write_all(&[if gated.is_some() { GATED } else { PLAIN }])
+                .await?;
+            let gate = match gated {
+                Some(gated) => self.open_gate(&mut shim, gated).await?,
+                None => None,
+            };
             let mut refusal = String::new();
             shim.read_to_string(&mut refusal).await?;
-            io::Result::Ok(refusal)
+            io::Result::Ok((refusal, gate))
         };
-        let refusal = timeout_at(deadline, meet)
+        let (refusal, gate) = timeout_at(deadline, meet)
             .await
             .map_err(|_| SessionError::TooSlow)??;
+        self.gate = gate;
         if refusal.is_empty() {
             self.journal.append(Event::ServerStarted {
                 session: self.session,
@@ -239,6 +261,45 @@ impl LiveSession {
             format!("failed to execute `{command}` ({command_place}): {refusal}"),
         );
         Ok(false)
+    }
+
+    /// Takes over from the shim what tells of its system calls, and serves it before the shim makes one that is asked
+    /// about. `None` where the kernel does not allow it; the journal says why.
+    async fn open_gate(&self, shim: &mut UnixStream, gated: Gated) -> io::Result<Option<Gate>> {
+        let handed = shim
+            .async_io(tokio::io::Interest::READABLE, || take_over(&*shim))
+            .await?;
+        match handed {
+            Handed::Listener(listener) => {
+                let stdout = self
+                    .pipes
+                    .iter()
+                    .find(|pipe| pipe.end == PipeEnd::StdoutWrite);
+                let scene = Scene {
+                    stdout: stdout.map(|pipe| pipe.inode),
+                    record: gated.record,
+                };
+                Gate::open(listener, scene, &self.journal).map(Some)
+            }
+            Handed::Nothing => {
+                let mut because = Vec::new();
+                loop {
+                    match shim.read_u8().await? {
+                        b'\n' => break,
+                        byte => because.push(byte),
+                    }
+                }
+                self.journal.append(Event::GateUnavailable {
+                    because: excerpt(&String::from_utf8_lossy(&because), 200),
+                });
+                Ok(None)
+            }
+        }
+    }
+
+    /// What sees the system calls of the server's processes, if anything does. It must outlive them.
+    pub fn take_gate(&mut self) -> Option<Gate> {
+        self.gate.take()
     }
 
     /// Opens the protocol session; false, with the reason in the journal, when the server did not.

@@ -19,5 +19,5 @@ mod stdin;
 mod teller;
 mod transport;
 
-pub use live::{Issue, LiveSession, Opening, SessionError, fits_a_socket};
+pub use live::{Gated, Issue, LiveSession, Opening, SessionError, fits_a_socket};
 pub use message::{Leading, Write};

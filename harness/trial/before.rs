@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::gate;
 use super::rehearsal::rehearse;
 use super::signs::Signs;
 use super::stage::Stage;
@@ -27,6 +28,7 @@ pub(super) async fn reach(
 ) -> Result<Option<LiveSession>, TrialError> {
     let drill = Arc::clone(&stage.drill);
     enter(&stage.journal, Phase::SessionA);
+    stage.is_gated = gate::is_asked_for(&drill, crash);
     let opened = match crash.at {
         CrashPoint::Startup => stage.start(Session::A).await?,
         _ => stage.open(Session::A, &drill.call.before).await?,
@@ -50,6 +52,13 @@ pub(super) async fn reach(
         arm(stage, hold).await?;
     }
     stage.journal.append(Event::Armed { point: crash.at });
+    if let Err(instead) = gate::arm(stage, crash) {
+        stage.journal.append(Event::PointMissed {
+            point: crash.at,
+            instead,
+        });
+        return Ok(None);
+    }
     let reached = match crash.at {
         CrashPoint::Startup => {
             Ok("the server was started, and nothing was written to it".to_owned())
@@ -250,7 +259,8 @@ async fn wait_for(stage: &Stage, crash: &Crash, live: &LiveSession) -> Result<St
         })
         .await;
     seen.unwrap_or_else(|| {
-        let happened = requests_so_far(stage);
+        let calls = gate::seen_so_far(stage).filter(|_| crash.at == CrashPoint::Syscall);
+        let happened = calls.unwrap_or_else(|| requests_so_far(stage));
         Err(format!(
             "the point was not reached within {} s; {happened}",
             POINT_WITHIN.as_secs()

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::rehearsal::rehearse_into;
 use super::{Surroundings, TrialError};
 use crate::journal::{CallRole, Entry, Event, Journal, Phase, Secrets, Session, Way};
-use crate::spec::{Boundary, BoundaryEvent, Crash, CrashPoint, Drill};
+use crate::spec::{Boundary, BoundaryEvent, Crash, CrashPoint, Drill, Syscall};
 
 /// What divides a call, in the order of its happening.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +29,7 @@ pub enum Step {
     /// A moment that has a name.
     Point(CrashPoint),
     Boundary(Boundary),
+    Syscall(Syscall),
 }
 
 impl Course {
@@ -44,6 +45,10 @@ impl Course {
                     Step::Boundary(boundary) => {
                         crash.at = CrashPoint::Boundary;
                         crash.boundary = Some(*boundary);
+                    }
+                    Step::Syscall(syscall) => {
+                        crash.at = CrashPoint::Syscall;
+                        crash.syscall = Some(*syscall);
                     }
                 }
                 crash
@@ -73,6 +78,7 @@ impl std::fmt::Display for Step {
         match self {
             Self::Point(point) => point.fmt(f),
             Self::Boundary(Boundary { event, nth }) => write!(f, "{event}-{nth}"),
+            Self::Syscall(Syscall { name, nth }) => write!(f, "{name}-{nth}"),
         }
     }
 }
@@ -168,6 +174,10 @@ impl Walk {
             }
             Event::RequestReceived { .. } => {
                 count(&mut self.steps, BoundaryEvent::Request, &mut self.requests);
+            }
+            Event::SyscallEntered { name, nth, .. } => {
+                let (name, nth) = (*name, *nth);
+                self.steps.push(Step::Syscall(Syscall { name, nth }));
             }
             Event::ReplySent { .. } => {
                 let nth = self.replies + 1;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::fire::{ClientIs, client_gone, fire};
+use super::gate;
 use super::quiet::watch_quiet;
 use super::stage::Stage;
 use super::still::go_on;
@@ -173,6 +174,7 @@ impl Observer<'_> {
 
     /// Whatever was held still up to the crash moves again.
     async fn go_on(&self) -> Result<(), TrialError> {
+        gate::release(self.stage, self.crash);
         go_on(self.stage, self.crash.at)?;
         if self.crash.at == CrashPoint::CallWritten
             && let Some(remote) = &self.stage.remote

@@ -16,6 +16,7 @@ mod beside;
 mod course;
 mod crash;
 mod fire;
+mod gate;
 mod limit;
 mod looks;
 mod quiet;

@@ -5,6 +5,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::gate;
 use super::limit::within_limits;
 use super::stage::Stage;
 use super::{Surroundings, TrialError};
@@ -41,6 +42,7 @@ pub(super) async fn rehearse_into(
         });
     }
     let mut stage = Stage::prepare(drill, surroundings, folder, journal.clone()).await?;
+    stage.is_gated = every.is_some_and(|crash| gate::is_asked_for(&stage.drill, crash));
     let cell = stage.cell.line().clone();
     let event = within_limits(journal, &cell, call(&mut stage)).await?;
     if let Some(remote) = stage.remote.take() {
@@ -84,6 +86,9 @@ async fn call(stage: &mut Stage) -> Result<Event, TrialError> {
         remote.arm(Hold::Nothing, None).await?;
     }
     journal.append(Event::PhaseStarted { phase: Phase::Arm });
+    if let Some(gate) = &stage.gate {
+        gate.count(None);
+    }
     let call_id = stage.identity(Session::A).call.clone();
     stage
         .issue(

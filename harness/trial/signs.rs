@@ -1,5 +1,6 @@
 //! The signs of a crash point: which event means that it is reached, and which that it never will be.
 
+use super::gate;
 use crate::journal::{CallRole, Entry, Event, Pid, Session, SessionFault, Way};
 use crate::spec::{Boundary, BoundaryEvent, Crash, CrashPoint};
 
@@ -93,6 +94,11 @@ impl<'c> Signs<'c> {
 
     fn sign(&self, entry: &Entry) -> Option<Result<String, String>> {
         let point = self.crash.at;
+        if point == CrashPoint::Syscall
+            && let Some(proof) = gate::sign(entry)
+        {
+            return Some(Ok(proof));
+        }
         match (&*entry.event, point) {
             (Event::ConnectionHeld { connection }, CrashPoint::BeforeDispatch) => {
                 Some(Ok(format!(

@@ -14,12 +14,12 @@ use uuid::Uuid;
 
 use super::record::Record;
 use super::{Surroundings, TrialError};
-use crate::cell::{Bounds, Cell, Plan, Present};
+use crate::cell::{Bounds, Cell, Gate, Plan, Present};
 use crate::journal::{
     AnswerShape, CallRole, Event, Exit, Journal, Pid, PipeEnd, Session, SessionFault, Watch,
 };
 use crate::remote::{Authority, Inlet, Issued, Remote};
-use crate::session::{Issue, Leading, LiveSession, Opening, Write, fits_a_socket};
+use crate::session::{Gated, Issue, Leading, LiveSession, Opening, Write, fits_a_socket};
 use crate::spec::{
     Call, Correlation, Crash, Drill, Group, Kill, Network, Protocol, Sdk, Templates,
 };
@@ -43,6 +43,10 @@ pub(super) struct Stage {
     pub drill: Arc<Drill>,
     pub journal: Journal,
     pub cell: Cell,
+    /// Sees the system calls of session A, where the drill asks for it. Behind the cell, since it must outlive all in it.
+    pub gate: Option<Gate>,
+    /// Session A is to be opened with its system calls seen.
+    pub is_gated: bool,
     pub remote: Option<Remote>,
     pub authority: Authority,
     pub record: Option<Record>,
@@ -108,6 +112,8 @@ impl Stage {
             drill,
             journal,
             cell,
+            gate: None,
+            is_gated: false,
             remote,
             authority,
             record: None,
@@ -206,6 +212,9 @@ impl Stage {
         let Some(mut live) = self.start(session).await? else {
             return Ok(None);
         };
+        if session == Session::A {
+            self.gate = live.take_gate();
+        }
         let protocol = match self.drill.server.protocol {
             Protocol::Auto => {
                 let spoken = self.surroundings.spoken.by(&self.drill.drill);
@@ -319,6 +328,9 @@ impl Stage {
             command_place: self.surroundings.command_place.clone(),
             bundle: self.bundle.clone(),
             scratch: self.scratch.clone(),
+            gated: (session == Session::A && self.is_gated).then(|| Gated {
+                record: self.record.as_ref().map(|record| record.path().to_owned()),
+            }),
         })
     }
 
