@@ -238,6 +238,18 @@ fn a_crash_must_be_reachable_and_its_trial_must_have_a_name_of_its_own() {
             "no route of the remote has an `effect`",
         ),
         (
+            drill_with("crash: [{ at: torn-reply, then: «error-503 }]"),
+            "the effect has been applied already",
+        ),
+        (
+            drill_with("crash: [{ at: torn-reply, then: «error-500 }]"),
+            "half of the reply has been delivered already",
+        ),
+        (
+            drill_with("crash: [{ at: torn-reply, then: «replayed }]"),
+            "half of the reply has been delivered already",
+        ),
+        (
             drill_with("crash: [idle, «idle]"),
             "there is a trial `deploy::idle` already",
         ),

@@ -184,6 +184,9 @@ fn rows_of_the_call() -> Vec<Row> {
             )
             .elsewhere_unseen("no reply is lost"),
     ];
+    rows.push(Row::fault("retries-errors").everywhere(&Expected::Unseen(
+        "the remote answers with no error but a refusal",
+    )));
     rows.push(Row::fault("key-not-bound").everywhere(&Expected::Unseen(
         "a drill makes one call, with the same arguments whenever it makes it",
     )));

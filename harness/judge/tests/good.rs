@@ -180,6 +180,14 @@ impl Teller {
         if at >= CrashPoint::AfterAcceptance {
             self.tell([applied(1, "build-1", "key-a")]);
         }
+        if at == CrashPoint::TornReply {
+            self.tell([Event::HalfReplySent {
+                request: 1,
+                status: 201,
+                bytes: 50,
+                whole: 100,
+            }]);
+        }
         if matches!(at, CrashPoint::AfterAcceptance | CrashPoint::TornReply) {
             self.tell([Event::ReplyHeld {
                 request: 1,

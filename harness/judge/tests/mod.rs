@@ -5,6 +5,7 @@ mod events;
 mod good;
 mod landing;
 mod limits;
+mod next;
 mod ownership;
 mod protocol;
 mod quiet_and_effects;

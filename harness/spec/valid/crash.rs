@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::file::trial_name;
-use super::super::model::{Crash, CrashPoint, Kill};
+use super::super::model::{Crash, CrashPoint, Kill, Then};
 use super::super::path::Path;
 use super::Check;
 
@@ -138,6 +138,12 @@ impl Check<'_, '_> {
             )
         {
             let message = format!("at {} the effect has been applied already", crash.at);
+            self.value(&at.key("then"), message);
+        }
+        if matches!(crash.then, Some(Then::Error500 | Then::Replayed))
+            && crash.at == CrashPoint::TornReply
+        {
+            let message = "half of the reply has been delivered already, and with it the status";
             self.value(&at.key("then"), message);
         }
     }
