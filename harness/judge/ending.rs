@@ -93,6 +93,11 @@ impl<'a> History<'a> {
             })
     }
 
+    /// The client, which shuts the server down politely, sent it this signal.
+    pub(super) fn client_signalled(&self, wanted: Signal) -> Option<Seen<'a>> {
+        self.first(|e| matches!(e, Event::ClientSignalled { signal, .. } if *signal == wanted))
+    }
+
     /// The moment from which on the server has no session: EOF is in the pipe, or the crash has ended the server.
     pub(super) fn session_gone(&self) -> Option<Seen<'a>> {
         if self.kills_server().is_none() {

@@ -29,12 +29,40 @@ pub(super) fn judge(history: &History<'_>, expected: &Eof) -> Findings {
     let Some(eof) = history.eof() else {
         return without_eof(history, pid, own_exit, expected);
     };
+    if let Some(signalled) = history.client_signalled(Signal::Term) {
+        return impatient(history, pid, eof, signalled);
+    }
     match own_exit {
         Some((exited, exit)) if exited.since(eof) <= ns(expected.within.0) => {
             status(history, pid, Some(eof), exited, exit, expected)
         }
         _ => too_late(history, pid, eof, expected),
     }
+}
+
+/// A client that shuts down politely waits for its own time, and not for the drill's.
+fn impatient(history: &History<'_>, pid: Pid, eof: Seen<'_>, signalled: Seen<'_>) -> Findings {
+    let told = say("the server ")
+        .then(history.cast.called(pid))
+        .text(" had not exited ")
+        .time(signalled.since(eof))
+        .text(" after EOF, when its client lost patience and sent SIGTERM");
+    let killed = history.client_signalled(Signal::Kill);
+    let exit = history.exit(pid);
+    let told = match (killed, exit) {
+        (Some(_), _) => told.text("; that did not end it, and the client killed it"),
+        (None, Some((_, exit))) => told.text(format!("; then it ended with {exit}")),
+        (None, None) => told,
+    };
+    let mut findings = Findings::default();
+    let evidence = [eof, signalled].into_iter().chain(killed);
+    findings.broken(
+        told,
+        evidence
+            .map(|seen| seen.seq)
+            .chain(exit.map(|(seen, _)| seen.seq)),
+    );
+    findings
 }
 
 /// EOF never arrived: somebody holds the write end, or the server had gone by itself.

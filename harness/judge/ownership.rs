@@ -238,7 +238,20 @@ fn outcome(
         .kills_server()
         .is_some_and(|signal| signal == Signal::Kill || signal == Signal::Stop);
     if by_crash {
-        // The drill itself took the chance to write it; the intent alone is asked.
+        // The drill itself took the chance to write an outcome. But a row is there or not: who writes it at once leaves
+        // no half of it.
+        if let Some(record) = history.record_left().filter(|record| record.torn > 0) {
+            findings.broken(
+                say("SIGKILL of the server left ")
+                    .text(counted(
+                        usize::try_from(record.torn).unwrap_or(usize::MAX),
+                        "line",
+                        "lines",
+                    ))
+                    .text(" of the record that cannot be read as a JSON object"),
+                [record.seen.seq],
+            );
+        }
         return;
     }
     let killed = history

@@ -158,8 +158,11 @@ fn unasked(history: &History<'_>, of: Session, findings: &mut Findings) {
     }
 }
 
+/// So much is written to a pipe at once, or not at all (pipe(7), `PIPE_BUF`).
+const AT_ONCE: u64 = 4096;
+
 /// A last line without its end, although nobody had killed the server or its client. EOF is no reason: what is begun is
-/// written to its end, or not begun.
+/// written to its end, or not begun. Nor is SIGKILL, where the line was short enough to be written at once.
 fn torn(history: &History<'_>, of: Session, findings: &mut Findings) {
     let Some((ended, torn)) = history.all().find_map(|seen| match seen.event {
         Event::StdoutEnded { session, torn } if *session == of && *torn > 0 => Some((seen, *torn)),
@@ -172,7 +175,9 @@ fn torn(history: &History<'_>, of: Session, findings: &mut Findings) {
         .take(ended.place)
         .any(|seen| match seen.event {
             Event::SessionEnded { session } => *session == of,
-            Event::CrashFired { .. } => of == Session::A && history.kills_server().is_some(),
+            Event::CrashFired { .. } => {
+                of == Session::A && history.kills_server().is_some() && torn >= AT_ONCE
+            }
             Event::SignalSent { pid, .. } => history.cast.server(of) == Some(*pid),
             _ => false,
         });

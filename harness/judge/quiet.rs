@@ -232,6 +232,14 @@ fn spinning(history: &History<'_>, findings: &mut Findings) {
 
 /// Who was sent SIGTERM and had to be sent SIGKILL.
 fn deaf(history: &History<'_>, findings: &mut Findings) {
+    if let (Some(asked), Some(killed)) = (
+        history.client_signalled(Signal::Term),
+        history.client_signalled(Signal::Kill),
+    ) {
+        let told = say("the server ignored the SIGTERM of its client, which killed it ");
+        let told = told.time(killed.since(asked)).text(" later");
+        findings.broken(told, [asked.seq, killed.seq]);
+    }
     let Some(stop) = history.stop() else { return };
     let window = history.window_a();
     let mut named = BTreeSet::new();

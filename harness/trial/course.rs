@@ -1,7 +1,7 @@
 //! The course of a call: what divides it, as a clean run of it showed. `crash: every` is a trial at each of these.
 //!
 //! ```text
-//!   call written ─ connection sought ─ request arrived ─ reply made ─ half of it ─ all of it ─ line written ─ result
+//!   startup ─ idle ─ call ─ connection ─ request ─ reply ─ half of it ─ all of it ─ line ─ result
 //!        └─ with the gate, the system calls in between: openat, fsync, connect, write, …
 //! ```
 //!
@@ -142,7 +142,6 @@ struct Walk {
     armed: bool,
     connections: u32,
     requests: u32,
-    replies: u32,
     lines: u32,
 }
 
@@ -152,7 +151,11 @@ impl Walk {
             return;
         }
         match &*entry.event {
-            Event::PhaseStarted { phase: Phase::Arm } => self.armed = true,
+            Event::PhaseStarted { phase: Phase::Arm } => {
+                self.armed = true;
+                let before = [CrashPoint::Startup, CrashPoint::Idle];
+                self.steps.extend(before.map(Step::Point));
+            }
             _ if !self.armed => {}
             Event::CallAsked {
                 role: CallRole::Main,
@@ -172,19 +175,23 @@ impl Walk {
                     &mut self.connections,
                 );
             }
+            // Its reply is told of by the remote, and what the server does on it by others: a moment that both happen in
+            // has no order. No server that waits for its reply does anything before.
             Event::RequestReceived { .. } => {
-                count(&mut self.steps, BoundaryEvent::Request, &mut self.requests);
+                self.requests += 1;
+                let nth = self.requests;
+                let steps = [
+                    BoundaryEvent::Request,
+                    BoundaryEvent::Reply,
+                    BoundaryEvent::HalfReply,
+                    BoundaryEvent::Replied,
+                ];
+                let boundaries = steps.map(|event| Step::Boundary(Boundary { event, nth }));
+                self.steps.extend(boundaries);
             }
             Event::SyscallEntered { name, nth, .. } => {
                 let (name, nth) = (*name, *nth);
                 self.steps.push(Step::Syscall(Syscall { name, nth }));
-            }
-            Event::ReplySent { .. } => {
-                let nth = self.replies + 1;
-                for event in [BoundaryEvent::Reply, BoundaryEvent::HalfReply] {
-                    self.steps.push(Step::Boundary(Boundary { event, nth }));
-                }
-                count(&mut self.steps, BoundaryEvent::Replied, &mut self.replies);
             }
             Event::LinePassed {
                 session: Session::A,
@@ -238,6 +245,20 @@ mod tests {
         }
     }
 
+    fn received() -> Event {
+        Event::RequestReceived {
+            request: 9,
+            connection: 7,
+            method: "POST".to_owned(),
+            target: "/builds".to_owned(),
+            credential: crate::journal::Credential::Absent,
+            route: None,
+            effect: None,
+            key: None,
+            body_bytes: 0,
+        }
+    }
+
     fn asked() -> Event {
         Event::CallAsked {
             session: Session::A,
@@ -259,26 +280,25 @@ mod tests {
 
     #[test]
     fn a_course_begins_when_the_call_is_made_and_ends_with_its_answer() {
-        let reply = Event::ReplySent {
-            request: 9,
-            status: 201,
-        };
         let events = vec![
             sought(),
             Event::PhaseStarted { phase: Phase::Arm },
             asked(),
             sought(),
-            reply,
+            received(),
             answered(),
             sought(),
         ];
         assert_eq!(
             course_of(events),
             [
+                "startup",
+                "idle",
                 "torn-call",
                 "call-unread",
                 "call-written",
                 "connection-1",
+                "request-1",
                 "reply-1",
                 "half-reply-1",
                 "replied-1",
