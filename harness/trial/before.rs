@@ -26,7 +26,7 @@ pub(super) async fn reach(
 ) -> Result<Option<LiveSession>, TrialError> {
     let drill = Arc::clone(&stage.drill);
     enter(&stage.journal, Phase::SessionA);
-    stage.is_gated = gate::is_asked_for(&drill, crash);
+    stage.is_gated = drill.is_gated(crash);
     let Some(mut live) = stage.open(Session::A, &drill.call.before).await? else {
         return Ok(None);
     };
