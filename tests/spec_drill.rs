@@ -204,6 +204,7 @@ fn the_drill_of_the_design_means_what_it_says() {
                     outcome: text("/outcome"),
                 },
                 outcomes: Outcomes::default(),
+                durable: false,
             })),
             revocation: Asked::Ask(Revocation {
                 within: Span(Duration::from_secs(1)),

@@ -228,6 +228,9 @@ pub enum Credential {
 pub struct Row {
     /// From 1.
     pub line: u64,
+    /// Bytes of the log up to the end of the row, its newline included where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<u64>,
     /// What each named pointer found: the keys of `ownership.record`. A key whose pointer found nothing is absent.
     pub fields: BTreeMap<String, serde_json::Value>,
 }

@@ -6,6 +6,7 @@ use crate::spec::{Asked, CrashPoint, Drill, Question};
 
 use super::Skipped;
 use super::history::History;
+use super::ownership;
 use super::words;
 
 /// The questions that the drill leaves out.
@@ -54,7 +55,9 @@ pub(super) fn is_asked(history: &History<'_>, question: Question) -> bool {
         Question::Reconcile => drill.recover.is_some(),
         Question::Handle => words::log(drill).is_some() && drill.remote.is_some(),
         Question::Ownership => {
-            words::log(drill).is_some() && history.crash.at >= CrashPoint::BeforeDispatch
+            words::log(drill).is_some()
+                && history.crash.at >= CrashPoint::BeforeDispatch
+                && ownership::is_due(history)
         }
         Question::Revocation => drill.authority.is_some(),
     }

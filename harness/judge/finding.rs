@@ -98,6 +98,11 @@ impl Findings {
         self
     }
 
+    /// Takes over what was found elsewhere.
+    pub(super) fn absorb(&mut self, other: Self) {
+        self.found.extend(other.found);
+    }
+
     /// Nothing is broken and nothing is open so far.
     pub(super) fn is_clean(&self) -> bool {
         self.found.iter().all(|f| f.verdict == Verdict::Held)

@@ -14,7 +14,7 @@ use super::sentence::{Sentence, say};
 pub(super) fn why_not(history: &History<'_>) -> Option<(Sentence, Vec<Seq>)> {
     let crash = history.crash_fired();
     let before_crash = |place: usize| crash.is_none_or(|crash| place < crash.place);
-    let point = history.crash.at;
+    let point = history.crash.point();
 
     if let Some(failure) = early_failure(history) {
         let what = match failure.fault {

@@ -15,6 +15,7 @@ mod answer;
 mod asked;
 mod beside;
 mod cast;
+mod durable;
 mod effects;
 mod ending;
 mod eof;

@@ -1,7 +1,8 @@
 //! `ownership`: at the moment of dispatch, did a record that another process can read name the run, the process, the
 //! approval and the external operation? And is the outcome recorded, as it was?
 //!
-//! Readable is what is proven here, not durable: whether the row would survive a power failure, no reader can see.
+//! Readable is what is proven here. Whether the row would survive a power cut no reader can see; where the drill opens the
+//! gate, [`durable`] tells.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;
@@ -10,6 +11,7 @@ use crate::journal::{Event, Moment, Pid, Row, Session};
 use crate::spec::{CrashPoint, Ownership, Signal};
 
 use super::beside;
+use super::durable::{self, Durability};
 use super::finding::{Findings, unproven};
 use super::history::{History, Identity, Record, Seen};
 use super::ledger::{Effect, Request};
@@ -22,10 +24,39 @@ pub(super) fn judge(history: &History<'_>, log: &Ownership) -> Findings {
         return unproven(say("the journal does not say who owns session A"), []);
     };
     let mut findings = Findings::default();
-    let writer = intent(history, log, owner, &mut findings);
-    outcome(history, log, owner, writer, &mut findings);
+    let mut of_intent = Findings::default();
+    let writer = intent(history, log, owner, &mut of_intent);
+    // At a system call of its own choosing the server may have been on its way to the intent. What holds, holds.
+    if is_dispatched(history) || of_intent.is_clean() {
+        findings.absorb(of_intent);
+    }
+    if is_dispatched(history) || names_call(history, owner) {
+        outcome(history, log, owner, writer, &mut findings);
+    }
     beside::own_record(history, log, &mut findings);
     findings
+}
+
+/// Whether there is anything to own: at a system call, where neither was anything dispatched nor does the record name the
+/// call, there is not.
+pub(super) fn is_due(history: &History<'_>) -> bool {
+    is_dispatched(history)
+        || history
+            .identity(Session::A)
+            .is_some_and(|owner| names_call(history, owner))
+}
+
+/// At the other points this is asked at, the server has reached for the remote.
+fn is_dispatched(history: &History<'_>) -> bool {
+    history.crash.at != CrashPoint::Syscall || first_write(history).is_some()
+}
+
+fn names_call(history: &History<'_>, owner: Identity<'_>) -> bool {
+    let window = history.window_a();
+    history
+        .records()
+        .filter(|record| window.contains(record.seen.place))
+        .any(|record| !record.rows_of(owner.call).is_empty())
 }
 
 // ---- the intent --------------------------------------------------------------------------------------------------
@@ -72,10 +103,8 @@ fn intent(
         return None;
     };
     if faults.is_empty() {
-        findings.held(
-            begin(when).text(format!(" the record named {}", what_is_named(log))),
-            evidence,
-        );
+        let named = begin(when).text(format!(" the record named {}", what_is_named(log)));
+        durability(history, log, row, record, named, findings);
     } else {
         findings.broken(
             begin(when)
@@ -87,6 +116,56 @@ fn intent(
     process_of(row).filter(|pid| history.cast.is_in_tree(*pid))
 }
 
+/// The intent is as it must be; what is known of it and the disk is added.
+fn durability(
+    history: &History<'_>,
+    log: &Ownership,
+    row: &Row,
+    record: Record<'_>,
+    named: Sentence,
+    findings: &mut Findings,
+) {
+    let own = [record.seen.seq];
+    let carrier = carrier(history);
+    match durable::of(history, row, carrier) {
+        None if log.durable => {
+            findings.unproven(
+                say("whether the intent was on the disk before dispatch cannot be told: the drill has no `gate` here"),
+                own,
+            );
+        }
+        None => {
+            findings.held(named, own);
+        }
+        Some(Durability::Synced { evidence }) => {
+            findings.held(
+                named.text(", synced to the disk before dispatch"),
+                own.into_iter().chain(evidence),
+            );
+        }
+        Some(Durability::NotSynced { evidence }) => {
+            let told = named.text(", not synced before dispatch: a power cut could lose it");
+            let evidence = own.into_iter().chain(evidence);
+            if log.durable {
+                findings.broken(told, evidence);
+            } else {
+                findings.held(told, evidence);
+            }
+        }
+        Some(Durability::Unseen { because, evidence }) => {
+            let told = named
+                .text("; whether that was synced cannot be told: ")
+                .text(because);
+            let evidence = own.into_iter().chain(evidence);
+            if log.durable {
+                findings.unproven(told, evidence);
+            } else {
+                findings.held(told, evidence);
+            }
+        }
+    }
+}
+
 /// When the record was read depends on the cell, not on the server: the same in every snapshot.
 fn begin(when: &'static str) -> Sentence {
     Sentence::default().varies(when, "<when>")
@@ -96,16 +175,7 @@ fn begin(when: &'static str) -> Sentence {
 fn at_dispatch<'a>(history: &History<'a>) -> Option<(Record<'a>, &'static str)> {
     let window = history.window_a();
     let crash = history.crash_fired().map_or(usize::MAX, |seen| seen.place);
-    let carrier = first_write(history)
-        .map(|request| request.connection)
-        .or_else(|| {
-            let held = history
-                .ledger
-                .connections
-                .iter()
-                .filter(|(_, c)| c.is_held_at(crash));
-            held.map(|(number, _)| *number).next_back()
-        });
+    let carrier = carrier(history);
     let pending: Vec<Record<'a>> = history
         .records()
         .filter(|record| record.moment == Moment::Dispatch && window.contains(record.seen.place))
@@ -118,12 +188,36 @@ fn at_dispatch<'a>(history: &History<'a>) -> Option<(Record<'a>, &'static str)> 
     if let Some(record) = found {
         return Some((*record, "at the moment of dispatch"));
     }
+    // Held in a connect to the remote, the server has written what it writes before.
+    let is_before_intent =
+        history.crash.at == CrashPoint::Syscall && durable::held_connect(history).is_none();
+    let is_sought = carrier
+        .and_then(|carrier| history.ledger.connections.get(&carrier)?.sought)
+        .is_some_and(|sought| sought.place < crash);
+    if is_before_intent && !is_sought {
+        return None;
+    }
     history.record(Moment::Point).map(|record| {
         (
             record,
             "at the crash point (the dispatch itself could not be held)",
         )
     })
+}
+
+/// The connection that carries the effect, or is held to carry it.
+fn carrier(history: &History<'_>) -> Option<u32> {
+    let crash = history.crash_fired().map_or(usize::MAX, |seen| seen.place);
+    first_write(history)
+        .map(|request| request.connection)
+        .or_else(|| {
+            let held = history
+                .ledger
+                .connections
+                .iter()
+                .filter(|(_, c)| c.is_held_at(crash));
+            held.map(|(number, _)| *number).next_back()
+        })
 }
 
 fn first_write<'h, 'a>(history: &'h History<'a>) -> Option<&'h Request<'a>> {

@@ -159,7 +159,8 @@ impl Allowance {
         Self {
             applies: matches!(
                 history.crash.at,
-                CrashPoint::CallUnread | CrashPoint::CallWritten
+                // A held system call goes on after the crash, and the call with it.
+                CrashPoint::CallUnread | CrashPoint::CallWritten | CrashPoint::Syscall
             ),
             used: BTreeSet::new(),
         }

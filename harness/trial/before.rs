@@ -28,7 +28,7 @@ pub(super) async fn reach(
 ) -> Result<Option<LiveSession>, TrialError> {
     let drill = Arc::clone(&stage.drill);
     enter(&stage.journal, Phase::SessionA);
-    stage.is_gated = gate::is_asked_for(&drill, crash);
+    stage.is_gated = drill.is_gated(crash);
     let opened = match crash.at {
         CrashPoint::Startup => stage.start(Session::A).await?,
         _ => stage.open(Session::A, &drill.call.before).await?,

@@ -1,13 +1,8 @@
-//! The gate in a trial: where it stands open, how a system call becomes the crash point, and when it lets go.
+//! The gate in a trial: how a system call becomes the crash point, and when it lets go.
 
 use super::stage::Stage;
 use crate::journal::{Entry, Event};
-use crate::spec::{Crash, CrashPoint, Drill, Syscall};
-
-/// Whether session A's system calls are seen at this crash.
-pub(super) fn is_asked_for(drill: &Drill, crash: &Crash) -> bool {
-    drill.gate || crash.gate || crash.at == CrashPoint::Syscall
-}
+use crate::spec::{Crash, CrashPoint, Syscall};
 
 /// Counts from now on, and holds the server where the crash says so. The reason where that cannot be.
 pub(super) fn arm(stage: &Stage, crash: &Crash) -> Result<(), String> {

@@ -90,14 +90,16 @@ impl Record {
 
     fn take(&self, bytes: &[u8], event: &mut Read) {
         event.bytes = bytes.len() as u64;
-        for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
+        let mut end = 0;
+        for (index, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
+            end += line.len() as u64;
             if line.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
             event.lines += 1;
             match serde_json::from_slice::<Value>(line) {
                 Ok(row @ Value::Object(_)) => {
-                    let row = self.row(index as u64 + 1, &row);
+                    let row = self.row(index as u64 + 1, end, &row);
                     if row.fields.contains_key("call") {
                         event.rows.push(row);
                     }
@@ -107,7 +109,7 @@ impl Record {
         }
     }
 
-    fn row(&self, line: u64, row: &Value) -> Row {
+    fn row(&self, line: u64, end: u64, row: &Value) -> Row {
         let fields: BTreeMap<String, Value> = self
             .pointers
             .iter()
@@ -123,7 +125,11 @@ impl Record {
                 Some(((*name).to_owned(), bounded))
             })
             .collect();
-        Row { line, fields }
+        Row {
+            line,
+            end: Some(end),
+            fields,
+        }
     }
 }
 
@@ -185,6 +191,7 @@ mod tests {
                 ..RecordPointers::default()
             },
             outcomes: crate::spec::Outcomes::default(),
+            durable: false,
         };
         (
             Record::new(&ownership, work.join("activity.jsonl"), work, &journal),
@@ -217,6 +224,7 @@ mod tests {
         assert_eq!((rows.len(), lines, torn), (1, 3, 1));
         assert_eq!(rows[0].text("outcome").as_deref(), Some("intended"));
         assert_eq!(rows[0].fields.len(), 2);
+        assert_eq!(rows[0].end, Some(46));
     }
 
     #[test]

@@ -5,7 +5,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::gate;
 use super::limit::within_limits;
 use super::stage::Stage;
 use super::{Surroundings, TrialError};
@@ -42,7 +41,7 @@ pub(super) async fn rehearse_into(
         });
     }
     let mut stage = Stage::prepare(drill, surroundings, folder, journal.clone()).await?;
-    stage.is_gated = every.is_some_and(|crash| gate::is_asked_for(&stage.drill, crash));
+    stage.is_gated = every.is_some_and(|crash| stage.drill.is_gated(crash));
     let cell = stage.cell.line().clone();
     let event = within_limits(journal, &cell, call(&mut stage)).await?;
     if let Some(remote) = stage.remote.take() {

@@ -57,6 +57,17 @@ pub(crate) fn install() -> io::Result<OwnedFd> {
     }
 }
 
+/// As a kernel before Linux 5.19 has it.
+#[cfg(test)]
+pub(super) fn install_for_every_signal() -> io::Result<OwnedFd> {
+    nix::sys::prctl::set_no_new_privs()?;
+    let architecture = ARCHITECTURE.ok_or_else(|| io::Error::other("no such architecture"))?;
+    install_with(
+        &mut program(architecture)?,
+        libc::SECCOMP_FILTER_FLAG_NEW_LISTENER,
+    )
+}
+
 fn install_with(program: &mut [sock_filter], flags: libc::c_ulong) -> io::Result<OwnedFd> {
     let filter = libc::sock_fprog {
         len: u16::try_from(program.len()).map_err(io::Error::other)?,

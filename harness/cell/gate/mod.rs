@@ -23,6 +23,8 @@ mod filter;
 mod hand;
 mod look;
 mod notify;
+#[cfg(test)]
+mod tests;
 mod thread;
 
 pub(crate) use filter::install;

@@ -17,7 +17,7 @@ use super::calls::{About, about};
 use super::count::Count;
 use super::disk::Disk;
 use super::look::{Subject, process_of, subject};
-use super::notify::{Answer, Call, Notification, answer, is_waiting, receive};
+use super::notify::{Answer, Notification, answer, is_waiting, receive};
 use crate::journal::{Event, Journal, Pid};
 use crate::spec::{Errno, Syscall, SyscallName};
 
@@ -109,6 +109,12 @@ impl Gate {
         let mut state = self.shared.state();
         state.counting = true;
         state.at = at;
+    }
+
+    /// Under which id the kernel tells of the call that is held: another one each time that it is told anew.
+    #[cfg(test)]
+    pub(super) fn held_as(&self) -> Option<u64> {
+        self.shared.state().held.map(|held| held.waiting.id)
     }
 
     /// Lets the call that is held go on, or fail; nothing is held from here on.

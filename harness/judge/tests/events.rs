@@ -183,7 +183,11 @@ pub fn row(call: &str, outcome: &str) -> Row {
     if outcome == "success" {
         fields.insert("effect".to_owned(), json!("build-1"));
     }
-    Row { line: 1, fields }
+    Row {
+        line: 1,
+        end: None,
+        fields,
+    }
 }
 
 /// The rows of the record at one moment.

@@ -2,6 +2,7 @@
 
 mod eof_and_helpers;
 mod events;
+mod gate;
 mod good;
 mod landing;
 mod limits;

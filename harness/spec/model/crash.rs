@@ -65,16 +65,24 @@ impl Crash {
         }
     }
 
-    /// What tells its trial apart from others at the same point.
-    pub fn variant(&self) -> Option<String> {
-        let moment = match (&self.syscall, &self.boundary) {
+    /// The moment in a word: `after-acceptance`, `connect-1`, `request-2`.
+    pub fn point(&self) -> String {
+        self.counted().unwrap_or_else(|| self.at.to_string())
+    }
+
+    fn counted(&self) -> Option<String> {
+        match (&self.syscall, &self.boundary) {
             (Some(Syscall { name, nth }), _) => Some(format!("{name}-{nth}")),
             (None, Some(Boundary { event, nth })) => Some(format!("{event}-{nth}")),
-            (None, None) => self.of_every.map(|_| self.at.to_string()),
-        };
-        let moment = match (self.of_every, moment) {
-            (Some(place), Some(moment)) => Some(format!("{place:02}-{moment}")),
-            (_, moment) => moment,
+            (None, None) => None,
+        }
+    }
+
+    /// What tells its trial apart from others at the same point.
+    pub fn variant(&self) -> Option<String> {
+        let moment = match self.of_every {
+            Some(place) => Some(format!("{place:02}-{}", self.point())),
+            None => self.counted(),
         };
         match (moment, self.name.clone()) {
             (Some(moment), Some(name)) => Some(format!("{moment}::{name}")),

@@ -241,6 +241,10 @@ pub struct Ownership {
     /// The words that the log uses for an outcome.
     #[serde(default)]
     pub outcomes: Outcomes,
+    /// The intent must be on the disk before dispatch (fsync, fdatasync, `O_SYNC`), so that a power cut cannot take it.
+    /// Only a `gate` sees this.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub durable: bool,
 }
 
 /// JSON pointers into a row of the ownership log.

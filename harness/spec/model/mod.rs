@@ -77,6 +77,13 @@ pub struct Drill {
     pub known: BTreeMap<Question, Known>,
 }
 
+impl Drill {
+    /// Whether the system calls of session A's processes are seen at this crash.
+    pub fn is_gated(&self, crash: &Crash) -> bool {
+        self.gate || crash.gate || crash.at == CrashPoint::Syscall
+    }
+}
+
 /// A file that must be there.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
