@@ -30,7 +30,7 @@ pub(super) fn judge(history: &History<'_>, log: &Ownership) -> Findings {
     if is_dispatched(history) || of_intent.is_clean() {
         findings.absorb(of_intent);
     }
-    if is_dispatched(history) || names_call(history, owner) {
+    if is_due(history) {
         outcome(history, log, owner, writer, &mut findings);
     }
     beside::own_record(history, log, &mut findings);
@@ -44,11 +44,13 @@ pub(super) fn is_due(history: &History<'_>) -> bool {
         || history
             .identity(Session::A)
             .is_some_and(|owner| names_call(history, owner))
+        || history.record_left().is_some_and(|record| record.torn > 0)
 }
 
 /// At the other points this is asked at, the server has reached for the remote.
 fn is_dispatched(history: &History<'_>) -> bool {
-    history.crash.at != CrashPoint::Syscall || first_write(history).is_some()
+    let is_anywhere = matches!(history.crash.at, CrashPoint::Syscall | CrashPoint::Boundary);
+    !is_anywhere || first_write(history).is_some()
 }
 
 fn names_call(history: &History<'_>, owner: Identity<'_>) -> bool {
@@ -334,7 +336,10 @@ fn outcome(
     if by_crash {
         // The drill itself took the chance to write an outcome. But a row is there or not: who writes it at once leaves
         // no half of it.
-        if let Some(record) = history.record_left().filter(|record| record.torn > 0) {
+        let Some(record) = history.record_left() else {
+            return;
+        };
+        if record.torn > 0 {
             findings.broken(
                 say("SIGKILL of the server left ")
                     .text(counted(
@@ -345,6 +350,9 @@ fn outcome(
                     .text(" of the record that cannot be read as a JSON object"),
                 [record.seen.seq],
             );
+        } else if !is_dispatched(history) {
+            let told = "the server was killed before it dispatched anything; the record names the call, and each of its lines is whole";
+            findings.held(say(told), [record.seen.seq]);
         }
         return;
     }

@@ -41,6 +41,9 @@ pub enum Write {
     /// And told of when its last byte is written.
     #[default]
     Whole,
+    /// The same, where the line has a character of more than one byte in two parts: the second begins in the middle of it,
+    /// and comes when the first has been read. A pipe may cut a longer line anywhere.
+    Cut,
     /// Half of the line, and the other half never.
     Half,
     /// Whole, and how much of it nobody has read is told.

@@ -135,19 +135,25 @@ impl Transport<RoleClient> for Pipes {
                 // The other half never comes.
                 return std::future::pending().await;
             }
-            write_to(&stdin, text.as_bytes()).await?;
+            let cut = (write == Write::Cut)
+                .then(|| within_a_character(&text))
+                .flatten();
+            let (first, second) = text.as_bytes().split_at(cut.unwrap_or(text.len()));
+            write_to(&stdin, first).await?;
+            if !second.is_empty() {
+                until_read(&stdin).await?;
+                write_to(&stdin, second).await?;
+            }
             text.pop();
             tell.tell(line(Way::ToServer, shape_of(&message), &message, text));
             match write {
-                Write::Whole | Write::Half => {}
+                Write::Whole | Write::Cut | Write::Half => {}
                 Write::Unread => {
                     let bytes = unread(&stdin).await?;
                     tell.tell(Told::CallUnread { bytes });
                 }
                 Write::Taken => {
-                    while unread(&stdin).await? > 0 {
-                        tokio::time::sleep(ASK_AGAIN).await;
-                    }
+                    until_read(&stdin).await?;
                     tell.tell(Told::CallTaken);
                 }
             }
@@ -185,6 +191,19 @@ async fn write_to(stdin: &Stdin, bytes: &[u8]) -> io::Result<()> {
     let writer = stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
     writer.make_room(bytes.len());
     writer.write(bytes).await
+}
+
+/// A place inside of the first character that has more than one byte.
+fn within_a_character(text: &str) -> Option<usize> {
+    text.find(|c: char| !c.is_ascii()).map(|start| start + 1)
+}
+
+/// Returns when nothing in the server's stdin is unread.
+async fn until_read(stdin: &Stdin) -> io::Result<()> {
+    while unread(stdin).await? > 0 {
+        tokio::time::sleep(ASK_AGAIN).await;
+    }
+    Ok(())
 }
 
 async fn unread(stdin: &Stdin) -> io::Result<u64> {

@@ -126,7 +126,7 @@ async fn call(
         CrashPoint::TornCall => Write::Half,
         CrashPoint::CallUnread => Write::Unread,
         CrashPoint::CallWritten => Write::Taken,
-        _ => Write::Whole,
+        _ => Write::Cut,
     };
     let (session, role) = (Session::A, CallRole::Main);
     let call_id = stage.identity(session).call.clone();

@@ -175,7 +175,7 @@ impl Observer<'_> {
     /// Whatever was held still up to the crash moves again.
     async fn go_on(&self) -> Result<(), TrialError> {
         gate::release(self.stage, self.crash);
-        go_on(self.stage, self.crash.at)?;
+        go_on(self.stage, self.crash)?;
         if self.crash.at == CrashPoint::CallWritten
             && let Some(remote) = &self.stage.remote
         {

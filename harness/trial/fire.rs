@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::TrialError;
 use super::stage::Stage;
+use super::{TrialError, still};
 use crate::journal::{Event, Pid, Watch};
 use crate::session::LiveSession;
 use crate::spec::{Crash, Kill, Sdk, Signal};
@@ -127,6 +127,10 @@ async fn kill_server(
     };
     let mut watch = stage.watch_from_here();
     fired(stage, format!("{} to {whom}", name_of(signal)), server);
+    if also == Also::Client && signal == Signal::Kill {
+        // A client that runs could reap the server and die before it tells how that ended.
+        stop(stage, live.client()).await?;
+    }
     if !cell.signal(server, signal)? {
         return Err(TrialError::Prepare(
             "the server had ended before the crash".to_owned(),
@@ -141,6 +145,17 @@ async fn kill_server(
             .ok_or_else(|| TrialError::Prepare("the server did not end by SIGKILL".to_owned()))?;
     }
     Ok(())
+}
+
+async fn stop(stage: &Stage, pid: Pid) -> Result<(), TrialError> {
+    let cell = stage.cell.line();
+    cell.signal(pid, Signal::Stop)?;
+    if still::stopped_in_time(stage, &[pid]).await? {
+        Ok(())
+    } else {
+        let because = "the client did not stop".to_owned();
+        Err(TrialError::Prepare(because))
+    }
 }
 
 /// Waits for the client's end, where this signal ends it, and for all that it had told.

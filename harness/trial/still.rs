@@ -11,7 +11,7 @@ use super::TrialError;
 use super::stage::Stage;
 use crate::journal::{Event, Pid, PipeEnd};
 use crate::session::LiveSession;
-use crate::spec::{CrashPoint, Signal};
+use crate::spec::{Crash, Kill, Signal};
 
 /// A thread that runs sees the signal within a tick, on a loaded machine later.
 const STOPPED_WITHIN: Duration = Duration::from_secs(5);
@@ -32,25 +32,36 @@ pub(super) async fn stop_readers(
     for pid in &pids {
         cell.signal(*pid, Signal::Stop)?;
     }
-    let deadline = Instant::now() + STOPPED_WITHIN;
-    while !cell.are_stopped(&pids)? {
-        if Instant::now() > deadline {
-            let within = STOPPED_WITHIN.as_secs();
-            return Ok(Err(format!("the server did not stop within {within} s")));
-        }
-        tokio::time::sleep(ASK_AGAIN).await;
+    if !stopped_in_time(stage, &pids).await? {
+        let within = STOPPED_WITHIN.as_secs();
+        return Ok(Err(format!("the server did not stop within {within} s")));
     }
     stage.journal.append(Event::ServerStopped { pids });
     Ok(Ok(()))
 }
 
+/// Waits until all of these, which were sent SIGSTOP, have stopped.
+pub(super) async fn stopped_in_time(stage: &Stage, pids: &[Pid]) -> Result<bool, TrialError> {
+    let deadline = Instant::now() + STOPPED_WITHIN;
+    while !stage.cell.line().are_stopped(pids)? {
+        if Instant::now() > deadline {
+            return Ok(false);
+        }
+        tokio::time::sleep(ASK_AGAIN).await;
+    }
+    Ok(true)
+}
+
 /// Continues those that were stopped; where they had not stayed so, the crash fell on another moment.
-pub(super) fn go_on(stage: &Stage, point: CrashPoint) -> Result<(), TrialError> {
+pub(super) fn go_on(stage: &Stage, crash: &Crash) -> Result<(), TrialError> {
     let Some(pids) = stopped(stage) else {
         return Ok(());
     };
     let cell = stage.cell.line();
-    if !cell.are_stopped(&pids)? {
+    // Who was killed while it was stopped has read nothing.
+    let is_spared = matches!(crash.kill, Kill::Client | Kill::Polite(_));
+    if is_spared && !cell.are_stopped(&pids)? {
+        let point = crash.at;
         let instead = "the server did not stay stopped until the client was gone".to_owned();
         stage.journal.append(Event::PointLost { point, instead });
     }

@@ -1,0 +1,424 @@
+//! Every kind of crash: who is killed and with what, what a client closes and in which order, how three SDKs' clients shut
+//! down. A good server is right whatever befalls it, and each bad one breaks exactly what it should.
+//!
+//! ```text
+//!   server × crash ──> one drill file a server ──> cargo-drill, once ──> compared, trial by trial
+//! ```
+
+#[path = "outside/drills.rs"]
+mod drills;
+#[expect(dead_code, reason = "no folder of a run is looked into here")]
+#[path = "outside/ground.rs"]
+mod ground;
+#[expect(dead_code, reason = "no file of a run is read whole here")]
+#[path = "outside/said.rs"]
+mod said;
+#[expect(dead_code, reason = "the table of the small servers has more of them")]
+#[path = "small_servers/row.rs"]
+mod small;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use drills::{GOOD_SERVER, deploy_at};
+use ground::Ground;
+use said::say;
+use small::{Row, node, python};
+
+/// A server and its crashes; each with the questions that do not hold, one that stays open with a question mark behind it.
+struct Server {
+    name: &'static str,
+    /// Without it the server is skipped.
+    runtime: Option<&'static str>,
+    drill: String,
+    crashes: Vec<(Value, &'static str)>,
+}
+
+fn deploy(name: &'static str, words: &[&str], crashes: Vec<(Value, &'static str)>) -> Server {
+    edited(name, words, &[], crashes)
+}
+
+/// The model server, with more of its drill's text changed.
+fn edited(
+    name: &'static str,
+    words: &[&str],
+    more: &[(&str, &str)],
+    crashes: Vec<(Value, &'static str)>,
+) -> Server {
+    let command: Vec<&str> = ["{{ fixture }}", "deploy"]
+        .iter()
+        .chain(words)
+        .copied()
+        .collect();
+    let command = format!("command: {}", json!(command));
+    let mut changes = vec![(GOOD_SERVER, &*command)];
+    changes.extend(more);
+    let listed = listed(&crashes);
+    Server {
+        name,
+        runtime: None,
+        drill: deploy_at(name, &listed, &changes),
+        crashes,
+    }
+}
+
+fn small(name: &'static str, row: Row, crashes: Vec<(Value, &'static str)>) -> Server {
+    let row = row.named(name);
+    let mut drill: Value = serde_json::from_str(&row.drill()).unwrap();
+    drill["crash"] = serde_json::from_str(&format!("[{}]", listed(&crashes))).unwrap();
+    Server {
+        name,
+        runtime: Some(row.runtime),
+        drill: drill.to_string(),
+        crashes,
+    }
+}
+
+fn listed(crashes: &[(Value, &str)]) -> String {
+    let texts: Vec<String> = crashes.iter().map(|(crash, _)| crash.to_string()).collect();
+    texts.join(", ")
+}
+
+/// `at` with what is done at it; its name is made of that.
+fn crash(at: &str, what: Value) -> Value {
+    let mut crash = json!({ "at": at });
+    let mut name = Vec::new();
+    for (key, value) in what.as_object().unwrap() {
+        let words = match value {
+            Value::String(word) => word.clone(),
+            Value::Array(words) => words
+                .iter()
+                .filter_map(Value::as_str)
+                .collect::<Vec<_>>()
+                .join("-"),
+            other => other["polite"].as_str().unwrap().to_owned(),
+        };
+        name.push(format!("{key}-{}", words.to_lowercase()));
+        crash[key] = value.clone();
+    }
+    crash["name"] = json!(name.join("-"));
+    crash
+}
+
+fn all_held(crashes: impl IntoIterator<Item = Value>) -> Vec<(Value, &'static str)> {
+    crashes.into_iter().map(|crash| (crash, "")).collect()
+}
+
+fn polite(sdk: &str) -> Value {
+    json!({ "kill": { "polite": sdk } })
+}
+
+const SDKS: [&str; 3] = ["typescript", "python", "rust"];
+
+/// The streams in every order, all three, two and one of them.
+fn orders() -> Vec<Vec<&'static str>> {
+    const STREAMS: [&str; 3] = ["stdin", "stdout", "stderr"];
+    let mut orders: Vec<Vec<&str>> = vec![Vec::new()];
+    let mut all = Vec::new();
+    for _ in STREAMS {
+        orders = orders
+            .iter()
+            .flat_map(|order| {
+                let rest = STREAMS.iter().filter(|stream| !order.contains(*stream));
+                rest.map(|stream| [order.as_slice(), &[*stream]].concat())
+            })
+            .collect();
+        all.extend(orders.clone());
+    }
+    all
+}
+
+// ---- the servers -------------------------------------------------------------------------------------------------
+
+fn model_servers() -> Vec<Server> {
+    let signals = ["KILL", "TERM", "INT", "HUP"];
+    let points = ["idle", "call-unread", "before-dispatch", "after-acceptance"];
+    let mut killed = Vec::new();
+    for at in points {
+        for signal in signals {
+            for whom in ["client", "both", "group"] {
+                killed.push(crash(at, json!({ "kill": whom, "signal": signal })));
+            }
+        }
+        killed.push(crash(at, json!({ "kill": "server" })));
+    }
+    // A stopped server takes no other signal before it goes on.
+    for at in ["idle", "before-dispatch", "after-acceptance"] {
+        for signal in ["TERM", "INT", "HUP"] {
+            killed.push(crash(at, json!({ "kill": "server", "signal": signal })));
+        }
+    }
+    let closed = ["idle", "after-acceptance"].into_iter().flat_map(|at| {
+        orders()
+            .into_iter()
+            .map(move |order| crash(at, json!({ "close": order })))
+    });
+    let politely = ["startup", "idle", "call-written", "after-acceptance"]
+        .into_iter()
+        .flat_map(|at| SDKS.map(|sdk| crash(at, polite(sdk))));
+    vec![
+        deploy("killed", &[], all_held(killed)),
+        deploy("closed", &[], all_held(closed)),
+        deploy("politely", &[], all_held(politely)),
+        deploy(
+            "hung",
+            &[],
+            all_held([crash("after-acceptance", json!({ "signal": "STOP" }))]),
+        ),
+        edited(
+            "own-group",
+            &[],
+            &[("\ncall:\n", "\nclient: { group: own }\n\ncall:\n")],
+            all_held([
+                crash("idle", json!({ "kill": "group", "signal": "INT" })),
+                crash("call-unread", json!({ "kill": "client" })),
+                crash(
+                    "after-acceptance",
+                    json!({ "kill": "group", "signal": "HUP" }),
+                ),
+            ]),
+        ),
+        edited(
+            "socketpair",
+            &[],
+            &[("\nremote:\n", "\n  stdin: socketpair\n\nremote:\n")],
+            all_held(
+                [
+                    "startup",
+                    "torn-call",
+                    "call-unread",
+                    "call-written",
+                    "after-reply",
+                ]
+                .map(|at| json!(at)),
+            ),
+        ),
+        deploy(
+            "helper-after-kill",
+            &["--fault", "helper-after-kill"],
+            vec![
+                (crash("idle", json!({ "kill": "server" })), "helpers"),
+                (
+                    crash("after-acceptance", json!({ "kill": "both" })),
+                    "helpers",
+                ),
+                (
+                    crash("idle", json!({ "kill": "server", "signal": "TERM" })),
+                    "",
+                ),
+                (crash("idle", polite("typescript")), ""),
+            ],
+        ),
+        deploy(
+            "ignores-eof",
+            &["--fault", "ignores-eof"],
+            SDKS.map(|sdk| (crash("idle", polite(sdk)), "eof")).into(),
+        ),
+        deploy(
+            "deaf-to-term",
+            &["--fault", "deaf-to-term"],
+            vec![(crash("idle", polite("typescript")), "eof quiet")],
+        ),
+        // It ends at EOF, and nobody signals the group that it is in.
+        deploy(
+            "plain-helper",
+            &["--fault", "plain-helper"],
+            vec![(crash("idle", polite("python")), "helpers")],
+        ),
+        edited(
+            "deaf-to-close",
+            &["--fault", "ignores-eof"],
+            &[("eof: { within: 2s }", "eof: { within: 300ms }")],
+            vec![
+                (
+                    crash("idle", json!({ "close": ["stderr", "stdin"] })),
+                    "eof",
+                ),
+                // No EOF was sent.
+                (crash("idle", json!({ "close": ["stdout"] })), ""),
+            ],
+        ),
+    ]
+}
+
+fn small_servers() -> Vec<Server> {
+    let unread = || crash("after-reply", json!({ "close": ["stdin"] }));
+    let between = |name: &str| json!({ "syscall": { "name": name, "nth": 1 }, "kill": "server" });
+    let second = |name: &str| json!({ "syscall": { "name": name, "nth": 2 }, "kill": "server" });
+    let killed = || crash("idle", json!({ "kill": "server" }));
+    let every_way = || {
+        all_held([
+            json!("startup"),
+            json!("torn-call"),
+            json!("call-unread"),
+            json!("call-written"),
+            json!("sent"),
+            json!("torn-reply"),
+            json!("after-reply"),
+            killed(),
+            crash("after-acceptance", json!({ "kill": "both" })),
+            crash("after-acceptance", polite("python")),
+            crash("idle", polite("typescript")),
+        ])
+    };
+    vec![
+        small("python-good", python("good"), every_way()),
+        small("node-good", node("good"), every_way()),
+        small(
+            "lock-left",
+            python("lock_left"),
+            vec![(killed(), "reconcile revocation"), (json!("idle"), "")],
+        ),
+        small(
+            "lock-held",
+            python("lock_held"),
+            all_held([killed(), json!("idle")]),
+        ),
+        small(
+            "half-row",
+            python("half_row"),
+            vec![(between("fsync"), "ownership"), (second("fsync"), "")],
+        ),
+        small("whole-row", python("synced"), all_held([between("fsync")])),
+        small(
+            "half-line",
+            python("half_line"),
+            vec![(second("write"), "protocol")],
+        ),
+        small("whole-line", python("good"), all_held([between("write")])),
+        small(
+            "blocked",
+            python("blocked").outlives_eof(),
+            vec![(unread(), "eof")],
+        ),
+        small("unblocked", python("unblocked"), all_held([unread()])),
+        small(
+            "late-listener",
+            node("late_listener").outlives_eof(),
+            vec![(json!("startup"), "eof"), (json!("idle"), "")],
+        ),
+        // Session A's line comes in two parts, session B's in one: one key, and two payloads.
+        small(
+            "splits",
+            node("splits").set("/call/arguments/app", json!("café")),
+            vec![(json!("after-acceptance"), "reconcile")],
+        ),
+        small(
+            "joins",
+            node("good").set("/call/arguments/app", json!("café")),
+            all_held([json!("after-acceptance"), json!("after-result")]),
+        ),
+    ]
+}
+
+// ---- how they are compared ---------------------------------------------------------------------------------------
+
+fn is_here(server: &Server) -> bool {
+    let Some(runtime) = server.runtime else {
+        return true;
+    };
+    let output = Command::new(runtime).arg("--version").output();
+    let is_there = output.is_ok_and(|output| output.status.success());
+    if !is_there {
+        println!("{} is skipped: there is no {runtime} here", server.name);
+    }
+    is_there
+}
+
+fn trial_name(server: &Server, crash: &Value) -> String {
+    let drill = server.name;
+    if let Some(syscall) = crash.get("syscall") {
+        return format!(
+            "{drill}::syscall::{}-{}",
+            syscall["name"].as_str().unwrap(),
+            syscall["nth"]
+        );
+    }
+    match crash {
+        Value::String(point) => format!("{drill}::{point}"),
+        full => format!(
+            "{drill}::{}::{}",
+            full["at"].as_str().unwrap(),
+            full["name"].as_str().unwrap()
+        ),
+    }
+}
+
+/// The questions that did not hold, and what was said of them.
+fn not_held(trial: &Value) -> (BTreeSet<String>, String) {
+    let mut told = String::new();
+    let answers = trial["answers"].as_array().unwrap();
+    let questions = answers
+        .iter()
+        .filter(|answer| answer["verdict"] != "held")
+        .map(|answer| {
+            let question = answer["question"].as_str().unwrap();
+            let (verdict, because) = (&answer["verdict"], &answer["because"]);
+            write!(told, "\n  measured: {question} is {verdict}: {because}").unwrap();
+            if verdict == "broken" {
+                question.to_owned()
+            } else {
+                format!("{question}?")
+            }
+        })
+        .collect();
+    (questions, told)
+}
+
+fn each_breaks_what_it_should(servers: &[Server], cell: &str) {
+    let ground = Ground::new();
+    let servers: Vec<&Server> = servers.iter().filter(|server| is_here(server)).collect();
+    for server in &servers {
+        ground.drill(server.name, &server.drill);
+    }
+    let mut command = ground.command(["--format", "json", "--test-threads", "8"]);
+    let said = say(command.env("CARGO_DRILL_CELL", cell));
+    assert!(matches!(said.code, Some(0 | 1)), "{said}");
+    let trials: BTreeMap<String, Value> = said
+        .out
+        .lines()
+        .map(|line| {
+            let trial: Value = serde_json::from_str(line).unwrap();
+            (trial["name"].as_str().unwrap().to_owned(), trial)
+        })
+        .collect();
+    let mut wrong = String::new();
+    for server in servers {
+        for (crash, right) in &server.crashes {
+            let name = trial_name(server, crash);
+            let Some(trial) = trials.get(&name) else {
+                writeln!(wrong, "\n{name} was not run").unwrap();
+                continue;
+            };
+            let right: BTreeSet<String> = right.split_whitespace().map(str::to_owned).collect();
+            let (measured, told) = not_held(trial);
+            if measured != right || trial["verdict"] == "error" {
+                writeln!(
+                    wrong,
+                    "\n{name}\n  table:    {right:?} {}{told}",
+                    trial["error"]
+                )
+                .unwrap();
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{cell}:{wrong}");
+}
+
+#[test]
+fn whatever_befalls_the_model_server_it_breaks_what_it_should() {
+    each_breaks_what_it_should(&model_servers(), "namespaces");
+}
+
+#[test]
+fn without_namespaces_the_answers_are_the_same() {
+    each_breaks_what_it_should(&model_servers(), "subreaper");
+}
+
+#[test]
+fn small_servers_in_other_languages_break_what_they_should() {
+    each_breaks_what_it_should(&small_servers(), "namespaces");
+}
