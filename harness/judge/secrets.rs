@@ -6,7 +6,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::journal::{Event, Pid, PipeEnd, Place, Process, Seq, Session};
+use crate::journal::{Event, Moment, Pid, PipeEnd, Place, Process, Seq, Session};
+use crate::spec::CrashPoint;
 
 use super::cast::{chain, holds_session};
 use super::finding::Findings;
@@ -31,7 +32,8 @@ pub(super) fn judge(history: &History<'_>) -> Findings {
             for process in history.cast.of_server(look).filter(|p| !p.is_zombie()) {
                 let may_hold = path.contains(&(process.pid, process.started))
                     || is_worker(process, &of_session, &path)
-                    || is_being_born(process, look, &of_session, &path);
+                    || is_being_born(process, look, &of_session, &path)
+                    || is_launch(history, look);
                 in_process(history, look, process, may_hold, &mut named, &mut findings);
             }
         }
@@ -54,6 +56,14 @@ pub(super) fn judge(history: &History<'_>) -> Findings {
         findings.held(told, evidence);
     }
     findings
+}
+
+/// Where nothing was written to the server yet, a launcher may still be at work, with commands of its own that are gone
+/// when the server is there. What is left of them at the end counts.
+fn is_launch(history: &History<'_>, look: &Look<'_>) -> bool {
+    history.crash.at == CrashPoint::Startup
+        && look.session == Session::A
+        && !matches!(look.moment, Moment::End | Moment::EndAgain)
 }
 
 /// A fork of the server that still has its hand on the session is the server's own program, with the server's own memory.
