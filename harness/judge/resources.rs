@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::journal::{Moment, Process, Seq, Session, SessionFault, Socket};
+use crate::journal::{Event, Moment, Pid, Process, Seq, Session, SessionFault, Socket};
 use crate::spec::CrashPoint;
 
 use super::beside;
@@ -113,12 +113,12 @@ fn zombies(
 }
 
 /// The zombies that somebody of the server's tree should have waited for. An orphan's are the init's, and a parent that the
-/// drill has stopped cannot wait.
+/// drill has stopped, or holds in a system call, cannot wait.
 fn zombies_in<'l>(history: &History<'_>, look: &Look<'l>) -> Vec<&'l Process> {
     let tree: Vec<&'l Process> = history.cast.of_server(look).collect();
     let waits = |pid: i32| {
         tree.iter()
-            .any(|parent| parent.pid == pid && !is_stopped(parent))
+            .any(|parent| parent.pid == pid && !is_stopped(history, look, parent))
     };
     tree.iter()
         .copied()
@@ -126,8 +126,22 @@ fn zombies_in<'l>(history: &History<'_>, look: &Look<'l>) -> Vec<&'l Process> {
         .collect()
 }
 
-fn is_stopped(process: &Process) -> bool {
-    matches!(process.state, 'T' | 't')
+fn is_stopped(history: &History<'_>, look: &Look<'_>, process: &Process) -> bool {
+    matches!(process.state, 'T' | 't') || is_held(history, look, process.pid)
+}
+
+/// Whether the drill held this process in a system call when it was looked at.
+fn is_held(history: &History<'_>, look: &Look<'_>, of: Pid) -> bool {
+    let last = history
+        .all()
+        .take(look.seen.place)
+        .filter_map(|seen| match seen.event {
+            Event::SyscallHeld { pid, .. } => Some((*pid, true)),
+            Event::SyscallReleased { pid, .. } => Some((*pid, false)),
+            _ => None,
+        })
+        .last();
+    last == Some((of, true))
 }
 
 /// The remote has closed its end of these, and nobody of the server's tree has closed the other.
@@ -138,7 +152,10 @@ fn half_closed(
     when: &str,
     findings: &mut Findings,
 ) {
-    let stopped = |look: &Look<'_>| history.cast.of_server(look).any(is_stopped);
+    let stopped = |look: &Look<'_>| {
+        let mut tree = history.cast.of_server(look);
+        tree.any(|process| is_stopped(history, look, process))
+    };
     let port = history.remote_port();
     let seen: Vec<&Socket> = close_wait(look, port).collect();
     if seen.is_empty() || stopped(look) {

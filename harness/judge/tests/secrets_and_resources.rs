@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::tale::*;
 use crate::journal::*;
-use crate::spec::{CrashPoint, Question};
+use crate::spec::{CrashPoint, Question, SyscallName};
 
 fn point() -> Tale {
     Tale::good(CrashPoint::AfterAcceptance)
@@ -428,6 +428,31 @@ fn a_server_that_the_drill_has_stopped_cannot_wait_or_close() {
         .change(socket("CLOSE_WAIT"))
         .change(stopped);
     looked_again(tale, Moment::Point, Moment::PointAgain).holds(Question::Resources);
+}
+
+#[test]
+fn a_server_that_the_drill_holds_in_a_system_call_cannot_wait_or_close() {
+    let held = Event::SyscallHeld {
+        pid: SERVER,
+        name: SyscallName::Write,
+        nth: 1,
+    };
+    let released = Event::SyscallReleased {
+        pid: SERVER,
+        name: SyscallName::Write,
+        nth: 1,
+        errno: None,
+    };
+    let crash = crash(serde_json::json!({ "syscall": { "name": "write" } }));
+    let tale = Tale::good_with(crash)
+        .before(|e| matches!(e, Event::PointReached { .. }), [held])
+        .after(|e| matches!(e, Event::ClientGone { .. }), [released])
+        .change(at_point(&zombie(HELPER)))
+        .change(socket("CLOSE_WAIT"));
+    looked_again(tale.clone(), Moment::Point, Moment::PointAgain).holds(Question::Resources);
+    // One that is let go can.
+    let tale = tale.without(|e| matches!(e, Event::SyscallHeld { .. }));
+    looked_again(tale, Moment::Point, Moment::PointAgain).breaks(Question::Resources, "CLOSE_WAIT");
 }
 
 #[test]
