@@ -467,7 +467,8 @@ impl<'h, 'a> Truth<'h, 'a> {
             requests.find_map(|request| {
                 let answered = history.reply_before(request.number, ended.place)?;
                 let after = |effect: &&Effect<'_>| effect.seen.place < request.seen.place;
-                (history.finds(request) && effects.iter().any(after)).then_some(answered)
+                let is_search = history.finds(request) && request.refused.is_none();
+                (is_search && effects.iter().any(after)).then_some(answered)
             })
         };
         Self {

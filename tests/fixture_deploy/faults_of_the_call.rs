@@ -57,7 +57,7 @@ fn logs_after_send_has_no_row_while_the_connect_is_pending() {
 
 /// Faults that show neither in a call that succeeds nor in an exit at EOF: all but the ones with a test of their own
 /// for just that.
-const INCONSPICUOUS: [&str; 19] = [
+const INCONSPICUOUS: [&str; 20] = [
     "unbounded-drain",
     "late-dispatch",
     "plain-helper",
@@ -65,6 +65,7 @@ const INCONSPICUOUS: [&str; 19] = [
     "pipe-holding-helper",
     "zombie-helper",
     "self-retry",
+    "retries-errors",
     "no-key",
     "fresh-key-per-attempt",
     "key-from-rpc-id",
@@ -111,6 +112,7 @@ fn faults_of_the_record_and_the_keys_give_up_an_undispatched_call_all_the_same()
     for fault in [
         "unbounded-drain",
         "self-retry",
+        "retries-errors",
         "no-key",
         "fresh-key-per-attempt",
         "key-from-rpc-id",
@@ -169,6 +171,24 @@ fn self_retry_makes_a_second_build_without_a_key() {
     server.exits_cleanly();
     assert_eq!(room.outcomes(), ["intended", "intended", "unknown"]);
     drop((first, second));
+}
+
+#[test]
+fn retries_errors_asks_again_with_the_same_key_also_when_the_session_has_gone() {
+    for status in [500, 503, 429] {
+        let room = Room::new();
+        let mut server = room.faulty("retries-errors");
+        server.call("call-1");
+        let first = room.request();
+        let key = first.key().unwrap().to_owned();
+        server.abandon();
+        first.reply(status, &json!({}));
+        let second = room.request();
+        assert_eq!(second.key(), Some(&*key), "{status}");
+        second.accept();
+        server.exits_cleanly();
+        assert_eq!(room.outcomes(), ["intended", "intended", "success"]);
+    }
 }
 
 #[test]

@@ -219,7 +219,9 @@ fn a_status_is_recorded_as_what_it_proves() {
         (400, "failed"),
         (404, "failed"),
         (409, "unknown"),
+        (429, "failed"),
         (500, "unknown"),
+        (503, "unknown"),
         (201, "unknown"), // accepted, and no build named
     ];
     for (status, outcome) in statuses {

@@ -181,6 +181,17 @@ fn who_has_looked_for_the_effect_knows_it() {
     looks()
         .change(says("success", Some("build-2")))
         .breaks(Question::Ownership, "nobody could know");
+    // Who was refused was told nothing.
+    looks()
+        .after(
+            |e| matches!(e, Event::ReplySent { request: 3, .. }),
+            [Event::RequestRefused {
+                request: 3,
+                credential: Credential::Absent,
+            }],
+        )
+        .change(says("success", Some("build-1")))
+        .breaks(Question::Ownership, "nobody could know");
 }
 
 #[test]
