@@ -29,7 +29,7 @@ fn idle_ground() -> Ground {
     ground
 }
 
-/// With nine trials, of which none is meant to be run.
+/// With seventeen trials, of which none is meant to be run.
 fn listed_ground() -> Ground {
     let ground = Ground::new();
     ground.drill("deploy", drills::DEPLOY);
@@ -75,7 +75,7 @@ fn an_empty_folder_is_no_success() {
 fn a_filter_that_matches_nothing_is_no_success() {
     let ground = listed_ground();
     let said = say(&mut ground.command(["depoly"]));
-    assert_could_not_run(&said, "no trial matches; there are 9");
+    assert_could_not_run(&said, "no trial matches; there are 17");
     assert!(said.err.contains("--list"), "{said}");
 }
 
@@ -133,7 +133,7 @@ fn it_lists_as_libtest_does_and_filters_as_libtest_does() {
         assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
         said.out
     };
-    assert_eq!(list(&[]).lines().count(), 9);
+    assert_eq!(list(&[]).lines().count(), 17);
     assert_eq!(list(&["idle"]), "deploy::idle: test\nnotes::idle: test\n");
     assert_eq!(list(&["deploy::idle", "--exact"]), "deploy::idle: test\n");
     assert_eq!(list(&["deploy", "--exact"]), "");
@@ -150,7 +150,7 @@ fn check_counts_and_runs_nothing() {
     let said = say(&mut ground.command(["check"]));
     assert_eq!(
         (said.code, said.out.as_str()),
-        (Some(0), "2 drills, 9 trials, no mistake\n")
+        (Some(0), "2 drills, 17 trials, no mistake\n")
     );
     let said = say(&mut idle_ground().command(["check"]));
     assert_eq!(said.out, "1 drill, 1 trial, no mistake\n");

@@ -14,7 +14,7 @@ use super::next::by_proxy;
 use super::sentence::{Sentence, counted, say};
 
 pub(super) fn judge(history: &History<'_>, expected: &BTreeMap<CrashPoint, Count>) -> Findings {
-    let point = history.crash.at;
+    let point = history.crash.point();
     let right = right_count(history, expected);
     let effects = history.ledger.effects_in(history.window_a());
     let n = u32::try_from(effects.len()).unwrap_or(u32::MAX);

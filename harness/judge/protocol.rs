@@ -202,7 +202,12 @@ fn torn(history: &History<'_>, of: Session, findings: &mut Findings) {
 /// crash where it has its result. Nowhere else could it have read the answer.
 fn answers_due<'a>(history: &History<'a>) -> Option<Seen<'a>> {
     let close = &history.crash.close;
-    if history.crash.at == CrashPoint::AfterResult {
+    let is_read = history
+        .first(|e| matches!(e, Event::ReadingStopped { .. }))
+        .is_none();
+    if !is_read {
+        None
+    } else if history.crash.at == CrashPoint::AfterResult {
         history.crash_fired()
     } else if !close.is_empty() && !close.contains(&Stream::Stdout) {
         history.eof()

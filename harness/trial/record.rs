@@ -224,7 +224,7 @@ mod tests {
         assert_eq!((rows.len(), lines, torn), (1, 3, 1));
         assert_eq!(rows[0].text("outcome").as_deref(), Some("intended"));
         assert_eq!(rows[0].fields.len(), 2);
-        assert_eq!(rows[0].end, Some(46));
+        assert_eq!(rows[0].end, Some(48));
     }
 
     #[test]

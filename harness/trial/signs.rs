@@ -149,6 +149,8 @@ impl<'c> Signs<'c> {
                 },
                 CrashPoint::AfterResult,
             ) => Some(Ok(format!("the client has read the answer, {shape:?}"))),
+            // It was read, whatever came of it so fast; that is told in a moment.
+            (Event::CallAnswered { .. }, CrashPoint::CallWritten) => None,
             (
                 Event::CallAnswered {
                     session: Session::A,

@@ -4,14 +4,15 @@
 //! the harness. The call's remote answers at once from a thread of this process. A trial does that and everything else:
 //! a cell, a client process for each session, the looks, the journal, the judgement.
 //!
-//! Both are measured in turn, in one run, so that a drifting machine drifts for both. `cargo bench` prints it; nothing is
-//! asserted.
+//! Both are measured in turn, in one run, so that a drifting machine drifts for both. So are a trial with the gate and one
+//! without it. And all trials of the shipped drill are run side by side, as a run does it: how many come to their end in a
+//! second? `cargo bench` prints it; nothing is asserted.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use cargo_drill::cell::Wanted;
@@ -27,6 +28,9 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// Pairs of one floor and one trial.
 const ROUNDS: usize = 20;
 
+/// How often the trials of the shipped drill are run side by side.
+const TIMES_OVER: usize = 8;
+
 fn main() -> ExitCode {
     // The cell and the clients of a trial are this program in another role.
     if let Some(played) = cargo_drill::roles::play() {
@@ -37,7 +41,7 @@ fn main() -> ExitCode {
     let file = spec::load(&Path::new(ROOT).join("drills/deploy.yaml"))
         .expect("the shipped drill is whole");
     println!(
-        "{:24} {:>9} {:>9} {:>9}   ratio of the medians",
+        "{:24} {:>9} {:>9} {:>9}   of the medians",
         "", "min", "median", "max"
     );
     for point in ["idle", "after-result"] {
@@ -55,9 +59,64 @@ fn main() -> ExitCode {
             show(&format!("{point}, floor"), floors),
             show(&format!("{point}, trial"), trials),
         );
-        println!("{:64}{:.2}", "", trial.as_secs_f64() / floor.as_secs_f64());
+        let ratio = trial.as_secs_f64() / floor.as_secs_f64();
+        let share = 100.0 * (1.0 - 1.0 / ratio);
+        println!(
+            "{:57}ratio {ratio:.2}, the harness's share {share:.0} %",
+            ""
+        );
     }
+    gated(&file);
+    side_by_side(&file);
     ExitCode::SUCCESS
+}
+
+/// What the gate costs a trial, where it holds nothing.
+fn gated(file: &spec::DrillFile) {
+    let mut without = Vec::new();
+    let mut with = Vec::new();
+    for _ in 0..ROUNDS {
+        let (trial, surroundings) = two_sessions(file, "after-result");
+        without.push(time(|| run(&trial, &surroundings)));
+        let mut drill = (*trial.drill).clone();
+        drill.gate = true;
+        let trial = Trial {
+            drill: Arc::new(drill),
+            ..trial
+        };
+        with.push(time(|| run(&trial, &surroundings)));
+    }
+    let without = show("without the gate", without);
+    let with = show("with the gate", with);
+    let more = with.as_secs_f64() - without.as_secs_f64();
+    println!("{:57}the gate's share {:+.1} ms", "", more * 1e3);
+}
+
+/// All trials of the shipped drill, several times over, as many at once as a run has.
+fn side_by_side(file: &spec::DrillFile) {
+    let threads = std::thread::available_parallelism().map_or(2, usize::from) * 2;
+    let points: Vec<String> = file.trials().into_iter().map(|trial| trial.name).collect();
+    let queue = Mutex::new(points.repeat(TIMES_OVER));
+    let trials = points.len() * TIMES_OVER;
+    let took = time(|| {
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    loop {
+                        let next = queue.lock().expect("nobody panics with it").pop();
+                        let Some(name) = next else { return };
+                        let (trial, surroundings) = whole(file, &name);
+                        run(&trial, &surroundings);
+                    }
+                });
+            }
+        });
+    });
+    let per_second = trials as f64 / took.as_secs_f64();
+    let seconds = took.as_secs_f64();
+    println!(
+        "{trials} trials, {threads} at a time: {seconds:.1} s, {per_second:.0} trials per second"
+    );
 }
 
 fn time(work: impl FnOnce()) -> Duration {
@@ -80,14 +139,17 @@ fn show(what: &str, mut times: Vec<Duration>) -> Duration {
 }
 
 fn two_sessions(file: &spec::DrillFile, point: &str) -> (Trial, Surroundings) {
-    let mut drill = file.drill.clone();
+    let (trial, surroundings) = whole(file, &format!("deploy::{point}"));
+    let mut drill = (*trial.drill).clone();
     drill.expect.revocation = spec::Asked::Skip {
         skip: "two sessions are measured".to_owned(),
     };
-    let planned = file
-        .trials()
-        .into_iter()
-        .find(|trial| trial.name == format!("deploy::{point}"));
+    let drill = Arc::new(drill);
+    (Trial { drill, ..trial }, surroundings)
+}
+
+fn whole(file: &spec::DrillFile, name: &str) -> (Trial, Surroundings) {
+    let planned = file.trials().into_iter().find(|trial| trial.name == name);
     let planned = planned.expect("the shipped drill has this point");
     let (_, interrupted) = tokio::sync::watch::channel(false);
     let surroundings = Surroundings {
@@ -102,7 +164,7 @@ fn two_sessions(file: &spec::DrillFile, point: &str) -> (Trial, Surroundings) {
     (
         Trial {
             name: planned.name,
-            drill: Arc::new(drill),
+            drill: Arc::new(file.drill.clone()),
             crash: planned.crash,
         },
         surroundings,

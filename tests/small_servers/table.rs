@@ -246,12 +246,12 @@ fn credential() -> Vec<Row> {
 }
 
 fn wire() -> Vec<Row> {
-    let cut = "what was cut stands in an argument, and nothing compares what the API got with what was asked";
     vec![
         python("tells").at(&[AfterResult], "protocol secrets"),
+        // Session A's line came in two parts, session B's in one: one key, and two payloads.
         node("splits")
             .set("/call/arguments/text", large_text())
-            .unseen(&[Held, AfterResult], cut),
+            .at(&[Held, AfterResult], "reconcile"),
         // It ends over the message of the call: session A never gets to the crash, and no later session to its answer.
         python("strict")
             .set("/call/arguments/text", large_text())

@@ -96,7 +96,7 @@ fn an_unknown_word_names_the_nearest_and_all_allowed() {
         ),
         (
             "crash: [{ at: idle, kill: «everything }]",
-            "allowed: `client`, `server` or `both`",
+            "allowed: `client`, `server`, `both`, `group` or a mapping with `polite`",
         ),
         (
             "server: { command: [x], protocol: «2025-06-19 }",
@@ -125,10 +125,7 @@ fn a_wrong_kind_says_what_is_expected() {
         ("about: «7", "in quotes it is text: \"7\""),
         ("«about:", "`about` is empty, expected text"),
         ("«about: [x]", "`about` is a list, expected text"),
-        (
-            "crash: «idle",
-            "`crash` is the text `idle`, expected a list",
-        ),
+        ("crash: «idel", "did you mean `idle`?"),
         ("«crash: []", "`crash` is an empty list"),
         ("server: { «command: [] }", "empty list"),
         (

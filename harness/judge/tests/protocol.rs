@@ -76,12 +76,20 @@ fn a_torn_last_line_breaks_while_nobody_killed_the_server_or_its_client() {
             [torn(Session::B)],
         )
         .holds(Question::Protocol);
-    Tale::good_with(crash(json!({ "at": "idle", "kill": "server" })))
-        .after(
-            |e| matches!(e, Event::CrashFired { .. }),
-            [torn(Session::A)],
-        )
-        .holds(Question::Protocol);
+}
+
+#[test]
+fn a_server_that_was_killed_has_written_a_short_line_at_once_or_not_at_all() {
+    let killed = |bytes| {
+        let torn = Event::StdoutEnded {
+            session: Session::A,
+            torn: bytes,
+        };
+        Tale::good_with(crash(json!({ "at": "idle", "kill": "server" })))
+            .after(|e| matches!(e, Event::CrashFired { .. }), [torn])
+    };
+    killed(12).breaks_only(Question::Protocol, "in the middle of a line");
+    killed(4096).holds(Question::Protocol);
 }
 
 #[test]
