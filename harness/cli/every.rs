@@ -5,7 +5,7 @@
 //! nextest then name the same trials.
 
 use std::fs;
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -70,6 +70,12 @@ impl Finder<'_> {
         let kept = self.kept(file, every);
         if let Some(found) = read(&kept) {
             return Ok(found);
+        }
+        if io::stderr().is_terminal() {
+            let drill = &file.drill.drill;
+            note(&format!(
+                "rehearsing {drill} to find the boundaries of its call"
+            ));
         }
         let found = self.rehearse(file, every)?;
         // Without the file the next process rehearses again, and that is all.

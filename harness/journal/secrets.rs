@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, RwLock};
 
-use aho_corasick::AhoCorasick;
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
@@ -40,8 +40,12 @@ impl Secrets {
         let mut known = self.write();
         known.secrets.push(secret);
         let forms = known.secrets.iter().flat_map(|secret| &secret.forms);
-        // It fails for more patterns than a trial can have.
-        known.forms = AhoCorasick::new(forms).ok();
+        // Each secret that is minted makes it anew, and little is searched with it: what is quickly made will do. It fails
+        // for more patterns than a trial can have.
+        known.forms = AhoCorasick::builder()
+            .kind(Some(AhoCorasickKind::NoncontiguousNFA))
+            .build(forms)
+            .ok();
     }
 
     /// All secrets so far.

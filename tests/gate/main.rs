@@ -396,3 +396,47 @@ fn a_log_that_is_opened_synchronously_needs_no_sync() {
         "synced to the disk before dispatch",
     );
 }
+
+#[test]
+fn where_a_filter_is_forbidden_a_crash_in_a_system_call_is_unproven_and_says_so() {
+    if !is_installed("python3") {
+        println!("skipped: there is no python3 here to install a filter with");
+        return;
+    }
+    let ground = Ground::new();
+    let crashes = [
+        ("connects", "syscall: { name: connect }"),
+        ("elsewhere", "at: idle, gate: true"),
+    ];
+    ground.drill("deploy", &deploy("deploy", &crashes, &[]));
+    let output = std::process::Command::new("python3")
+        .arg(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/gate/forbidding.py"
+        ))
+        .arg(env!("CARGO_BIN_EXE_cargo-drill"))
+        .args(["--format", "json"])
+        .current_dir(ground.path())
+        .env_remove("CI")
+        .output()
+        .unwrap();
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert_eq!(output.status.code(), Some(1), "{out}{err}");
+    for line in out.lines() {
+        let trial: Value = serde_json::from_str(line).unwrap();
+        let is_held = trial["name"].as_str().unwrap().ends_with("elsewhere");
+        assert_eq!(
+            trial["verdict"],
+            if is_held { "held" } else { "unproven" },
+            "{trial:#}"
+        );
+        assert_eq!(
+            !is_held,
+            line.contains("system calls cannot be held here"),
+            "{trial:#}"
+        );
+    }
+}

@@ -1,0 +1,31 @@
+"""Executes a command that may install no seccomp filter, as in a container whose own filter forbids it."""
+
+import ctypes
+import os
+import platform
+import sys
+
+SECCOMP = {"x86_64": 317, "aarch64": 277}[platform.machine()]
+PR_SET_SECCOMP, MODE_FILTER, PR_SET_NO_NEW_PRIVS = 22, 2, 38
+ERRNO, ALLOW, EPERM = 0x00050000, 0x7FFF0000, 1
+
+
+class Instruction(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_ushort), ("jt", ctypes.c_ubyte), ("jf", ctypes.c_ubyte), ("k", ctypes.c_uint)]
+
+
+class Program(ctypes.Structure):
+    _fields_ = [("len", ctypes.c_ushort), ("filter", ctypes.POINTER(Instruction))]
+
+
+instructions = (Instruction * 4)(
+    Instruction(0x20, 0, 0, 0),  # the number of the system call
+    Instruction(0x15, 0, 1, SECCOMP),
+    Instruction(0x06, 0, 0, ERRNO | EPERM),
+    Instruction(0x06, 0, 0, ALLOW),
+)
+libc = ctypes.CDLL(None, use_errno=True)
+program = Program(len(instructions), instructions)
+if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(PR_SET_SECCOMP, MODE_FILTER, ctypes.byref(program), 0, 0):
+    sys.exit(f"failed to install the filter: {os.strerror(ctypes.get_errno())}")
+os.execv(sys.argv[1], sys.argv[1:])
