@@ -65,7 +65,9 @@ fn stubborn(ground: &Ground) -> String {
 
 fn ground_with_both() -> Ground {
     let ground = Ground::new();
-    ground.drill("deploy", drills::DEPLOY);
+    // A server that is stopped, and one that is held in a system call, must go as well.
+    let crashes = "idle, call-unread, after-acceptance, { syscall: { name: fdatasync } }";
+    ground.drill("deploy", &deploy_at("deploy", crashes, &[]));
     ground.drill("stubborn", &stubborn(&ground));
     ground
 }

@@ -228,7 +228,10 @@ fn a_wrong_kind_says_what_is_expected() {
             "it must match `^[a-z0-9-]+$`",
         ),
         ("«call: { arguments: {} }", "`call` has no `tool`"),
-        ("crash: [«{ name: x }]", "`crash[0]` has no `at`"),
+        (
+            "crash: [«{ name: x }]",
+            "the crash does not say at which moment",
+        ),
         (
             "known: { «eof: { at: [idle] } }",
             "`known.eof` has no `because`",

@@ -273,6 +273,30 @@ fn a_crash_must_be_reachable_and_its_trial_must_have_a_name_of_its_own() {
             drill_with("crash: [{ at: idle, close: [stdin, «stdin] }]"),
             "closed already",
         ),
+        (
+            drill_with("crash: [{ at: idle, «errno: EIO }]"),
+            "there is no `syscall` that could fail",
+        ),
+        (
+            drill_with("crash: [{ at: idle, «syscall: { name: fsync } }]"),
+            "does not go together with `at: idle`",
+        ),
+        (
+            drill_with("crash: [{ at: idle, «boundary: { event: line } }]"),
+            "does not go together with `at: idle`",
+        ),
+        (
+            drill_with("crash: [{ at: idle, kill: { polite: rust }, «signal: TERM }]"),
+            "does not go together with a polite shutdown",
+        ),
+        (
+            drill_with("crash: [{ at: sent, «reply: held, then: dropped }]"),
+            "does not go together with `then`",
+        ),
+        (
+            drill_with("crash: [{ syscall: { name: fsync } }, «{ syscall: { name: fsync } }]"),
+            "`deploy::syscall::fsync-1`",
+        ),
     ]);
 }
 

@@ -1,5 +1,6 @@
 //! The judge's rules, as sentences about servers. `good` tells a good server's trial; each test makes one thing of it bad.
 
+mod crashes;
 mod eof_and_helpers;
 mod events;
 mod gate;
