@@ -75,7 +75,7 @@ pub struct RunArgs {
     /// Leave out trials whose name contains this
     #[arg(long, value_name = "FILTER")]
     pub skip: Vec<String>,
-    /// List the trials and run nothing
+    /// List the trials and run none (`crash: every` is rehearsed to find its own)
     #[arg(long)]
     pub list: bool,
     /// How many trials run at a time [default: twice the processors]

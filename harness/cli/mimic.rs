@@ -72,6 +72,9 @@ fn tests() -> Result<Conclusion, String> {
         show_mistakes(&population.mistakes);
         return Err("the drill files have mistakes".to_owned());
     }
+    for differs in &population.courses {
+        super::note(differs);
+    }
     if arguments.list {
         let trials = population.candidates.into_iter().map(|candidate| {
             Trial::test(candidate.trial.name, || Ok(()))

@@ -78,6 +78,8 @@ pub struct Candidate {
 pub struct Population {
     pub candidates: Vec<Candidate>,
     pub mistakes: Vec<Mistakes>,
+    /// Where two clean runs of one call had other boundaries, a sentence each.
+    pub courses: Vec<String>,
 }
 
 impl Population {
@@ -89,26 +91,30 @@ impl Population {
             return Self {
                 candidates: Vec::new(),
                 mistakes: checked.mistakes,
+                courses: Vec::new(),
             };
         }
+        let mut courses = Vec::new();
         let candidates = checked
             .drills
             .iter()
-            .flat_map(|file| candidates(file, places, fixture))
+            .flat_map(|file| candidates(file, places, fixture, &mut courses))
             .collect();
         Self {
             candidates,
             mistakes: checked.mistakes,
+            courses,
         }
     }
 
     /// The one drill that holds the trial of this name; a mistake in another file does not matter to it.
     pub fn of_trial(places: &Places, trial: &str, fixture: Option<&Path>) -> Self {
         let drill = trial.split("::").next().unwrap_or_default();
+        let mut courses = Vec::new();
         let (candidates, mistakes) = match spec::find_named(&places.drills, drill) {
             Ok(file) => (
                 file.iter()
-                    .flat_map(|file| candidates(file, places, fixture))
+                    .flat_map(|file| candidates(file, places, fixture, &mut courses))
                     .collect(),
                 vec![],
             ),
@@ -117,11 +123,17 @@ impl Population {
         Self {
             candidates,
             mistakes,
+            courses,
         }
     }
 }
 
-fn candidates(file: &DrillFile, places: &Places, fixture: Option<&Path>) -> Vec<Candidate> {
+fn candidates(
+    file: &DrillFile,
+    places: &Places,
+    fixture: Option<&Path>,
+    courses: &mut Vec<String>,
+) -> Vec<Candidate> {
     let drill = Arc::new(file.drill.clone());
     let folder = file.path.parent().unwrap_or(&file.root).to_owned();
     let ignored = missing_requirement(file, &folder, fixture);
@@ -130,7 +142,7 @@ fn candidates(file: &DrillFile, places: &Places, fixture: Option<&Path>) -> Vec<
         file.trials()
     } else {
         let reports = &places.reports;
-        Finder { reports, fixture }.trials(file)
+        Finder { reports, fixture }.trials(file, courses)
     };
     trials
         .into_iter()

@@ -45,7 +45,7 @@ pub fn run(args: &RunArgs, places: &Places) -> Ended {
         ));
         return Ended::Failed;
     }
-    match play(args, places, wanted, &left) {
+    match play(args, places, wanted, &left, &population.courses) {
         Ok(ended) => ended,
         Err(error) => {
             complain(&format!(
@@ -71,6 +71,7 @@ fn play(
     places: &Places,
     wanted: Vec<Candidate>,
     left: &[Candidate],
+    courses: &[String],
 ) -> io::Result<Ended> {
     let cell = match wanted_cell() {
         Ok(cell) => cell,
@@ -156,6 +157,7 @@ fn play(
             elapsed: begun.elapsed(),
             unmatched: &notes.unmatched,
             weakens: &notes.weakens,
+            courses,
             diffs: &notes.diffs,
             ci: show.ci,
         };

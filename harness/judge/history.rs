@@ -9,7 +9,7 @@ use crate::journal::{
     AnswerShape, CallRole, Event, Exit, Line, Moment, Phase, Pid, Process, Row, Seq, Session,
     SessionFault, Socket, Way,
 };
-use crate::spec::{Crash, Drill, Signal};
+use crate::spec::{Crash, CrashPoint, Drill, Signal};
 
 use super::cast::Cast;
 use super::finding::Ending;
@@ -292,6 +292,20 @@ impl<'a> History<'a> {
             from: from.place,
             to,
         })
+    }
+
+    /// Whether the crash is at a moment that has no place of its own in the call.
+    pub(super) fn is_anywhere(&self) -> bool {
+        matches!(self.crash.at, CrashPoint::Syscall | CrashPoint::Boundary)
+    }
+
+    /// Whether the cell sees each connection before it is made.
+    pub(super) fn sees_dispatch(&self) -> bool {
+        let packet_socket = self.all().find_map(|seen| match seen.event {
+            Event::CellReady { packet_socket, .. } => Some(*packet_socket),
+            _ => None,
+        });
+        packet_socket.unwrap_or_default()
     }
 
     /// The port of the remote inside the cell.

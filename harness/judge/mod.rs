@@ -44,7 +44,7 @@ pub use answer::*;
 pub use repeats::*;
 
 use crate::journal::{Event, Line, Session, SessionFault};
-use crate::spec::{Asked, Drill, Question};
+use crate::spec::{Asked, Count, CrashPoint, Drill, Question};
 
 use finding::Findings;
 use history::History;
@@ -83,6 +83,7 @@ pub fn judge(drill: &Drill, lines: &[Line]) -> Judgement {
         answer.known =
             answer.verdict == Verdict::Broken && listed(&history, answer.question).is_some();
     }
+    leave_chance_out(&history, &mut answers);
     let stale_known: Vec<Question> = answers
         .iter()
         .filter(|answer| answer.verdict == Verdict::Held)
@@ -164,6 +165,34 @@ fn judged(history: &History<'_>, question: Question) -> Option<Findings> {
     }
 }
 
+/// Where the server runs on while its client dies, the effect may come or not. Both are right, and what holds is told in
+/// one way or the other: for whoever compares two runs that is no difference.
+fn leave_chance_out(history: &History<'_>, answers: &mut [Answer]) {
+    let runs_on = history.is_anywhere()
+        || matches!(
+            history.crash.at,
+            CrashPoint::CallUnread | CrashPoint::CallWritten
+        );
+    let expected = history.drill.expect.effects.ask();
+    let either_is_right = expected.is_some_and(|expected| {
+        matches!(effects::right_count(history, expected), Count::AtMost(_))
+    });
+    if !runs_on || !either_is_right {
+        return;
+    }
+    let held = |answer: &&mut Answer| answer.verdict == Verdict::Held;
+    for answer in answers.iter_mut().filter(held) {
+        answer.stable = match answer.question {
+            Question::Effects | Question::Reconcile | Question::Ownership | Question::Quiet => {
+                "<whether the effect came or not>".to_owned()
+            }
+            // It is asked only where an effect came whose outcome is not known.
+            Question::Handle => String::new(),
+            _ => continue,
+        };
+    }
+}
+
 /// How the drill lists a question as known to be broken.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Listed {
@@ -177,12 +206,23 @@ enum Listed {
 fn listed(history: &History<'_>, question: Question) -> Option<Listed> {
     let known = history.drill.known.get(&question)?;
     let crash = history.crash;
-    let point = crash.at.to_string();
+    let point = crash.point();
+    if crash.of_every.is_some() {
+        let variant = crash.variant().unwrap_or_default();
+        let names_this = |at: &String| *at == point || *at == variant;
+        return if known.at.iter().any(names_this) {
+            Some(Listed::ThisTrial)
+        } else {
+            // At which of the boundaries it is broken is not said.
+            let every = CrashPoint::Every.to_string();
+            (known.at.is_empty() || known.at.contains(&every)).then_some(Listed::ItsPoint)
+        };
+    }
     let alone = history
         .drill
         .crash
         .iter()
-        .filter(|other| other.at == crash.at)
+        .filter(|other| other.point() == point)
         .count()
         == 1;
     let names_this = |at: &String| match &crash.name {

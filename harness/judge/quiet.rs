@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use crate::journal::{Event, Exit, Moment, Pid, Seq};
-use crate::spec::{AllowedHelper, Asked, CrashPoint, Quiet, Signal};
+use crate::spec::{AllowedHelper, Asked, BoundaryEvent, CrashPoint, Quiet, Signal};
 
 use super::ending::SIGKILL;
 use super::finding::Findings;
@@ -151,17 +151,24 @@ fn since_crash<'a>(history: &History<'a>) -> Option<Seen<'a>> {
 /// What the call itself may still do where the client died before its dispatch: each of its requests once.
 struct Allowance {
     applies: bool,
+    /// The server runs on while its client dies: what it asks next may be on its way in that very moment.
+    runs_on: bool,
     used: BTreeSet<String>,
 }
 
 impl Allowance {
     fn of(history: &History<'_>) -> Self {
+        let runs_on = history.crash.boundary.is_some_and(|boundary| {
+            matches!(boundary.event, BoundaryEvent::Replied | BoundaryEvent::Line)
+        });
         Self {
-            applies: matches!(
-                history.crash.at,
-                // A held system call goes on after the crash, and the call with it.
-                CrashPoint::CallUnread | CrashPoint::CallWritten | CrashPoint::Syscall
-            ),
+            applies: runs_on
+                || matches!(
+                    history.crash.at,
+                    // A held system call goes on after the crash, and the call with it.
+                    CrashPoint::CallUnread | CrashPoint::CallWritten | CrashPoint::Syscall
+                ),
+            runs_on,
             used: BTreeSet::new(),
         }
     }
@@ -179,7 +186,7 @@ impl Allowance {
             .values()
             .filter_map(|connection| connection.sought)
             .any(|sought| window.contains(sought.place) && sought.place < gone.place);
-        usize::from(self.applies && self.used.is_empty() && !reached_out)
+        usize::from(self.applies && self.used.is_empty() && (self.runs_on || !reached_out))
     }
 }
 

@@ -78,7 +78,11 @@ fn draw(out: &mut String, line: &[&TrialResult], style: Style) {
     let mut column = INDENT;
     out.push_str(&" ".repeat(INDENT));
     for (n, trial) in line.iter().enumerate() {
-        let shape = Shape::from(trial.verdict);
+        let shape = if trial.is_unstable() {
+            Shape::Unstable
+        } else {
+            Shape::from(trial.verdict)
+        };
         let name = boundary_of(trial)
             .split_once('-')
             .map_or("", |(_, name)| name);
@@ -106,7 +110,7 @@ fn changes(line: &[&TrialResult]) -> Vec<String> {
             .iter()
             .map(|answer| (answer.question, answer.verdict))
             .collect();
-        let changed: Vec<String> = now
+        let new: Vec<String> = now
             .iter()
             .filter(|(question, verdict)| {
                 // The first time that a question is asked it is expected to hold.
@@ -114,9 +118,9 @@ fn changes(line: &[&TrialResult]) -> Vec<String> {
             })
             .map(|(question, verdict)| format!("{question} is {}", TrialVerdict::from(*verdict)))
             .collect();
-        if !changed.is_empty() {
+        if !new.is_empty() {
             let boundary = one_line(boundary_of(trial));
-            changes.push(format!("{boundary}: {}", changed.join(", ")));
+            changes.push(format!("{boundary}: {}", new.join(", ")));
         }
         last.extend(now);
     }

@@ -24,6 +24,8 @@ pub struct Closing<'a> {
     pub unmatched: &'a [UnmatchedRoute],
     /// What the cells weaken, a sentence each.
     pub weakens: &'a [String],
+    /// Where two clean runs of one call had other boundaries, a sentence each.
+    pub courses: &'a [String],
     pub diffs: &'a [SnapshotDiff],
     /// `CI` is set: a new snapshot was not written, and fails.
     pub ci: bool,
@@ -59,6 +61,7 @@ pub fn render_closing(closing: &Closing<'_>, style: &Style) -> String {
     ignored(&mut out, &trials, *style);
     unmatched(&mut out, closing.unmatched, *style);
     snapshots(&mut out, closing, &trials, *style);
+    courses(&mut out, closing.courses, *style);
     weakens(&mut out, closing.weakens, *style);
     out.push_str(&summary(closing, *style));
     out.push('\n');
@@ -201,6 +204,15 @@ fn ignored(out: &mut String, trials: &[&TrialResult], style: Style) {
 }
 
 /// A reader of the answers must know what they were got in.
+fn courses(out: &mut String, sentences: &[String], style: Style) {
+    for sentence in sentences {
+        let text = format!(
+            "{sentence}: the call does not take one course, and there may be boundaries that no trial is at"
+        );
+        let _ = writeln!(out, "{}\n", style.sentence(&text, 0));
+    }
+}
+
 fn weakens(out: &mut String, sentences: &[String], style: Style) {
     if sentences.is_empty() {
         return;
@@ -405,6 +417,7 @@ mod tests {
             elapsed: Duration::from_millis(812),
             unmatched: &[],
             weakens: &[],
+            courses: &[],
             diffs: &[],
             ci: false,
         }
@@ -555,6 +568,7 @@ mod tests {
             &Closing {
                 unmatched: &unmatched,
                 weakens: &[],
+                courses: &[],
                 diffs: &diffs,
                 ..closing(&run)
             },

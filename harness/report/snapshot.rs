@@ -95,6 +95,10 @@ pub fn stable_text(trial: &TrialResult) -> Option<String> {
     let mut answers: Vec<_> = trial.answers.iter().collect();
     answers.sort_by_key(|answer| answer.question);
     for answer in answers {
+        // By chance it is there or not.
+        if answer.stable.is_empty() {
+            continue;
+        }
         let known = if answer.known { " (known)" } else { "" };
         let _ = writeln!(
             text,

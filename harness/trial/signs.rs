@@ -12,6 +12,8 @@ pub(super) struct Signs<'c> {
     /// Since the arming.
     replies: u32,
     lines: u32,
+    /// The requests that are to make an effect.
+    effects: Vec<u32>,
 }
 
 impl<'c> Signs<'c> {
@@ -22,6 +24,7 @@ impl<'c> Signs<'c> {
             armed: false,
             replies: 0,
             lines: 0,
+            effects: Vec::new(),
         }
     }
 
@@ -32,6 +35,11 @@ impl<'c> Signs<'c> {
             return None;
         }
         match &*entry.event {
+            Event::RequestReceived {
+                request,
+                effect: Some(_),
+                ..
+            } => self.effects.push(*request),
             Event::ReplySent { .. } => self.replies += 1,
             Event::LinePassed {
                 session: Session::A,
@@ -126,9 +134,13 @@ impl<'c> Signs<'c> {
                 "the call's line is written whole, and nothing in the server's stdin is unread"
                     .to_owned(),
             )),
-            (Event::ReplySent { request, status }, CrashPoint::AfterReply) => Some(Ok(format!(
-                "the reply to request {request}, status {status}, is delivered, and the client reads nothing any more"
-            ))),
+            (Event::ReplySent { request, status }, CrashPoint::AfterReply)
+                if self.effects.contains(request) =>
+            {
+                Some(Ok(format!(
+                    "the reply to request {request}, status {status}, is delivered, and the client reads nothing any more"
+                )))
+            }
             (
                 Event::HalfReplySent {
                     request,

@@ -17,11 +17,11 @@ pub fn deploy(name: &str, crashes: &[Crash<'_>], changes: &[(&str, &str)]) -> St
     let text = deploy_as(name, changes);
     let (head, rest) = text.split_once("\ncrash:\n").unwrap();
     let (_, tail) = rest.split_once("\n\n").unwrap();
-    let crashes: String = crashes
+    let crashes: Vec<String> = crashes
         .iter()
         .map(|(name, crash)| format!("  - {{ name: {name}, {crash} }}\n"))
         .collect();
-    format!("{head}\ncrash:\n{crashes}\n{tail}")
+    format!("{head}\ncrash:\n{}\n{tail}", crashes.concat())
 }
 
 /// Says why, where there is none.

@@ -16,7 +16,8 @@ use crate::journal::{Event, Journal, Pid};
 pub(super) struct Disk {
     record: PathBuf,
     journal: Journal,
-    /// Syncs that have begun and were not seen to have returned.
+    /// Syncs that have begun. One of another file than the log may become one of it: a log that is replaced as a whole is
+    /// written and synced under another name, and renamed.
     begun: Vec<Sync>,
 }
 
@@ -25,8 +26,13 @@ struct Sync {
     thread: i32,
     number: i32,
     pid: Pid,
+    file: (u64, u64),
     bytes: u64,
+    has_returned: bool,
 }
+
+/// Of a server that syncs more files than this before it dispatches anything, the oldest is forgotten.
+const MOST_SYNCS: usize = 256;
 
 impl Disk {
     pub fn new(record: PathBuf, journal: &Journal) -> Self {
@@ -54,43 +60,51 @@ impl Disk {
             fs::metadata(format!("/proc/{}/fd/{descriptor}", call.thread))
         };
         let Ok(synced) = synced else { return };
-        if fs::metadata(&self.record).is_ok_and(|record| is_one(&record, &synced)) {
-            // A call that is told again is the same sync.
-            self.begun.retain(|sync| sync.thread != call.thread);
-            self.begun.push(Sync {
-                thread: call.thread,
-                number: call.number,
-                pid,
-                bytes: synced.len(),
-            });
+        // A call that is told again is the same sync.
+        self.begun
+            .retain(|sync| sync.thread != call.thread || sync.has_returned);
+        if self.begun.len() == MOST_SYNCS {
+            self.begun.remove(0);
         }
+        self.begun.push(Sync {
+            thread: call.thread,
+            number: call.number,
+            pid,
+            file: (synced.dev(), synced.ino()),
+            bytes: synced.len(),
+            has_returned: false,
+        });
     }
 
     /// The sync of this thread is answered with an error.
     pub fn fail(&mut self, call: &Call) {
-        self.begun.retain(|sync| sync.thread != call.thread);
+        self.begun
+            .retain(|sync| sync.thread != call.thread || sync.has_returned);
     }
 
     /// Tells of the syncs that have returned. `now` waits in a call: whatever it did before has returned.
     pub fn settle(&mut self, now: &Call) {
         let journal = &self.journal;
+        for sync in self.begun.iter_mut().filter(|sync| !sync.has_returned) {
+            let in_it = (sync.thread != now.thread).then(|| is_in(sync.thread, sync.number));
+            if in_it == Some(None) {
+                journal.append(Event::GateUnavailable {
+                    because: "whether a sync has returned cannot be told here".to_owned(),
+                });
+            }
+            sync.has_returned = matches!(in_it, None | Some(Some(false)));
+        }
+        let record = fs::metadata(&self.record).map(|record| (record.dev(), record.ino()));
+        let Ok(record) = record else { return };
         self.begun.retain(|sync| {
-            let is_at_work = sync.thread != now.thread && {
-                let in_it = is_in(sync.thread, sync.number);
-                if in_it.is_none() {
-                    journal.append(Event::GateUnavailable {
-                        because: "whether a sync has returned cannot be told here".to_owned(),
-                    });
-                }
-                in_it != Some(false)
-            };
-            if !is_at_work {
+            let is_of_record = sync.has_returned && sync.file == record;
+            if is_of_record {
                 journal.append(Event::RecordSynced {
                     pid: sync.pid,
                     bytes: sync.bytes,
                 });
             }
-            is_at_work
+            !is_of_record
         });
     }
 

@@ -1,4 +1,4 @@
-//! The gate: system calls of the server's processes are seen as they are made, held, and failed (seccomp_unotify(2)).
+//! The gate: system calls of the server's processes are seen as they are made, held, and failed (`seccomp_unotify(2)`).
 //!
 //! ```text
 //!   shim ── installs the filter, hands the listener over, execve ──► server ──► its children
@@ -11,7 +11,7 @@
 //! language can be held. It is inherited by all that the server starts. Where a drill asks for none of this, nothing is
 //! installed and nothing is different.
 //!
-//! What the filter cannot see: operations through io_uring (told as a blind spot), memory that is written through a
+//! What the filter cannot see: operations through `io_uring` (told as a blind spot), memory that is written through a
 //! mapping, and system calls of another architecture than the harness's own (32-bit), which are let through.
 //!
 //! If the harness dies the listener closes, and the kernel answers ENOSYS to whoever waits; the cell ends them anyway.

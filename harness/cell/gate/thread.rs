@@ -206,7 +206,8 @@ impl Shared {
             about,
             About::SyncAll | About::Sync { .. } | About::Open { .. }
         );
-        if !state.counting && !(is_of_disk && state.disk.is_some()) {
+        let is_asked = state.counting || (is_of_disk && state.disk.is_some());
+        if !is_asked {
             return Next::GoesOn;
         }
         let subject = subject(&call, about, self.stdout);

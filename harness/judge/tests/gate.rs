@@ -83,7 +83,7 @@ fn before_any_intent_and_without_a_dispatch_there_is_nothing_to_own() {
     let tale = on_its_way()
         .without(of_remote)
         .change(rows_from(Moment::Dispatch, |rows| {
-            rows.retain(|row| row.text("call").as_deref() != Some("call-a"))
+            rows.retain(|row| row.text("call").as_deref() != Some("call-a"));
         }));
     assert!(tale.asked(Question::Ownership).is_none());
 }

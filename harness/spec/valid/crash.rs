@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::file::trial_name;
-use super::super::model::{Crash, CrashPoint, Kill, Then};
+use super::super::model::{Crash, CrashPoint, Kill, Signal, Then};
 use super::super::path::Path;
 use super::Check;
 
@@ -106,6 +106,22 @@ impl Check<'_, '_> {
                     self.value(&at.key("close").index(n), "this stream is closed already");
                 }
             }
+        }
+        if crash.close.is_empty() && self.says(&at.key("close")) {
+            self.key(
+                &at.key("close"),
+                "closes nothing: name stdin, stdout or stderr",
+            );
+        }
+        if crash.signal == Signal::Cont {
+            self.value(
+                &at.key("signal"),
+                "CONT ends nothing, so nothing would be seen",
+            );
+        }
+        if crash.signal == Signal::Stop && crash.kill != Kill::Client {
+            let message = "a server that is stopped can show nothing: STOP is for the client";
+            self.value(&at.key("signal"), message);
         }
         if matches!(crash.kill, Kill::Polite(_)) && self.says(&at.key("signal")) {
             self.key(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::mistake::{did_you_mean, nearest, one_of};
-use super::super::model::{Asked, Expect, Ownership, Question, Status};
+use super::super::model::{Asked, CrashPoint, Expect, Ownership, Question, Status};
 use super::super::path::Path;
 use super::Check;
 
@@ -120,6 +120,12 @@ impl Check<'_, '_> {
     }
 
     fn ownership(&mut self, at: &Path, ownership: &Ownership) {
+        let drill = self.drill;
+        if ownership.durable && !drill.crash.iter().any(|crash| drill.is_gated(crash)) {
+            let message = "can be seen through the gate alone, and no crash has it";
+            self.key(&at.key("durable"), message)
+                .help("write `gate: true` at the drill, or at a crash");
+        }
         if ownership.record.effect.is_some() && !self.has_effect() {
             let at = at.key("record").key("effect");
             self.key(&at, "the remote makes no effect whose id could be recorded");
@@ -151,7 +157,7 @@ impl Check<'_, '_> {
         let crashes = &self.drill.crash;
         let mut names: Vec<String> = Vec::new();
         for crash in crashes {
-            let point = crash.at.to_string();
+            let point = crash.point();
             for name in std::iter::once(&point).chain(&crash.name) {
                 if !names.contains(name) {
                     names.push(name.clone());
@@ -159,6 +165,7 @@ impl Check<'_, '_> {
             }
         }
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let has_every = crashes.iter().any(|crash| crash.at == CrashPoint::Every);
         for (question, known) in &self.drill.known {
             let at = Path::of(["known"]).key(&question.to_string());
             if self.drill.expect.skipped(*question).is_some() {
@@ -167,7 +174,8 @@ impl Check<'_, '_> {
                 self.key(&at, format!("is never asked: {why}"));
             }
             for (n, name) in known.at.iter().enumerate() {
-                if !names.contains(&name.as_str()) {
+                // Which boundaries there are is found when they are rehearsed.
+                if !has_every && !names.contains(&name.as_str()) {
                     let guess = did_you_mean(nearest(name, names.iter().copied()));
                     let message = format!("the drill does not crash at `{name}`{guess}");
                     self.value(&at.key("at").index(n), message)
