@@ -83,7 +83,7 @@ fn listed(crashes: &[(Value, &str)]) -> String {
 }
 
 /// `at` with what is done at it; its name is made of that.
-fn crash(at: &str, what: Value) -> Value {
+fn crash(at: &str, what: &Value) -> Value {
     let mut crash = json!({ "at": at });
     let mut name = Vec::new();
     for (key, value) in what.as_object().unwrap() {
@@ -140,25 +140,25 @@ fn model_servers() -> Vec<Server> {
     for at in points {
         for signal in signals {
             for whom in ["client", "both", "group"] {
-                killed.push(crash(at, json!({ "kill": whom, "signal": signal })));
+                killed.push(crash(at, &json!({ "kill": whom, "signal": signal })));
             }
         }
-        killed.push(crash(at, json!({ "kill": "server" })));
+        killed.push(crash(at, &json!({ "kill": "server" })));
     }
     // A stopped server takes no other signal before it goes on.
     for at in ["idle", "before-dispatch", "after-acceptance"] {
         for signal in ["TERM", "INT", "HUP"] {
-            killed.push(crash(at, json!({ "kill": "server", "signal": signal })));
+            killed.push(crash(at, &json!({ "kill": "server", "signal": signal })));
         }
     }
     let closed = ["idle", "after-acceptance"].into_iter().flat_map(|at| {
         orders()
             .into_iter()
-            .map(move |order| crash(at, json!({ "close": order })))
+            .map(move |order| crash(at, &json!({ "close": order })))
     });
     let politely = ["startup", "idle", "call-written", "after-acceptance"]
         .into_iter()
-        .flat_map(|at| SDKS.map(|sdk| crash(at, polite(sdk))));
+        .flat_map(|at| SDKS.map(|sdk| crash(at, &polite(sdk))));
     vec![
         deploy("killed", &[], all_held(killed)),
         deploy("closed", &[], all_held(closed)),
@@ -166,18 +166,18 @@ fn model_servers() -> Vec<Server> {
         deploy(
             "hung",
             &[],
-            all_held([crash("after-acceptance", json!({ "signal": "STOP" }))]),
+            all_held([crash("after-acceptance", &json!({ "signal": "STOP" }))]),
         ),
         edited(
             "own-group",
             &[],
             &[("\ncall:\n", "\nclient: { group: own }\n\ncall:\n")],
             all_held([
-                crash("idle", json!({ "kill": "group", "signal": "INT" })),
-                crash("call-unread", json!({ "kill": "client" })),
+                crash("idle", &json!({ "kill": "group", "signal": "INT" })),
+                crash("call-unread", &json!({ "kill": "client" })),
                 crash(
                     "after-acceptance",
-                    json!({ "kill": "group", "signal": "HUP" }),
+                    &json!({ "kill": "group", "signal": "HUP" }),
                 ),
             ]),
         ),
@@ -200,33 +200,33 @@ fn model_servers() -> Vec<Server> {
             "helper-after-kill",
             &["--fault", "helper-after-kill"],
             vec![
-                (crash("idle", json!({ "kill": "server" })), "helpers"),
+                (crash("idle", &json!({ "kill": "server" })), "helpers"),
                 (
-                    crash("after-acceptance", json!({ "kill": "both" })),
+                    crash("after-acceptance", &json!({ "kill": "both" })),
                     "helpers",
                 ),
                 (
-                    crash("idle", json!({ "kill": "server", "signal": "TERM" })),
+                    crash("idle", &json!({ "kill": "server", "signal": "TERM" })),
                     "",
                 ),
-                (crash("idle", polite("typescript")), ""),
+                (crash("idle", &polite("typescript")), ""),
             ],
         ),
         deploy(
             "ignores-eof",
             &["--fault", "ignores-eof"],
-            SDKS.map(|sdk| (crash("idle", polite(sdk)), "eof")).into(),
+            SDKS.map(|sdk| (crash("idle", &polite(sdk)), "eof")).into(),
         ),
         deploy(
             "deaf-to-term",
             &["--fault", "deaf-to-term"],
-            vec![(crash("idle", polite("typescript")), "eof quiet")],
+            vec![(crash("idle", &polite("typescript")), "eof quiet")],
         ),
         // It ends at EOF, and nobody signals the group that it is in.
         deploy(
             "plain-helper",
             &["--fault", "plain-helper"],
-            vec![(crash("idle", polite("python")), "helpers")],
+            vec![(crash("idle", &polite("python")), "helpers")],
         ),
         edited(
             "deaf-to-close",
@@ -234,21 +234,27 @@ fn model_servers() -> Vec<Server> {
             &[("eof: { within: 2s }", "eof: { within: 300ms }")],
             vec![
                 (
-                    crash("idle", json!({ "close": ["stderr", "stdin"] })),
+                    crash("idle", &json!({ "close": ["stderr", "stdin"] })),
                     "eof",
                 ),
                 // No EOF was sent.
-                (crash("idle", json!({ "close": ["stdout"] })), ""),
+                (crash("idle", &json!({ "close": ["stdout"] })), ""),
             ],
         ),
     ]
 }
 
+/// The intent must be on the disk before anything is dispatched.
+fn durable(row: Row) -> Row {
+    row.set("/gate", json!(true))
+        .set("/expect/ownership/durable", json!(true))
+}
+
 fn small_servers() -> Vec<Server> {
-    let unread = || crash("after-reply", json!({ "close": ["stdin"] }));
+    let unread = || crash("after-reply", &json!({ "close": ["stdin"] }));
     let between = |name: &str| json!({ "syscall": { "name": name, "nth": 1 }, "kill": "server" });
     let second = |name: &str| json!({ "syscall": { "name": name, "nth": 2 }, "kill": "server" });
-    let killed = || crash("idle", json!({ "kill": "server" }));
+    let killed = || crash("idle", &json!({ "kill": "server" }));
     let every_way = || {
         all_held([
             json!("startup"),
@@ -259,9 +265,9 @@ fn small_servers() -> Vec<Server> {
             json!("torn-reply"),
             json!("after-reply"),
             killed(),
-            crash("after-acceptance", json!({ "kill": "both" })),
-            crash("after-acceptance", polite("python")),
-            crash("idle", polite("typescript")),
+            crash("after-acceptance", &json!({ "kill": "both" })),
+            crash("after-acceptance", &polite("python")),
+            crash("idle", &polite("typescript")),
         ])
     };
     vec![
@@ -289,6 +295,31 @@ fn small_servers() -> Vec<Server> {
             vec![(second("write"), "protocol")],
         ),
         small("whole-line", python("good"), all_held([between("write")])),
+        // It asks first: the reply that counts is not the first one.
+        small(
+            "asks-first",
+            python("asks")
+                .set("/remote/routes/0/key", Value::Null)
+                .set("/expect/ownership/record/key", Value::Null)
+                .set(
+                    "/expect/handle",
+                    json!({ "skip": "a job is told by its body" }),
+                ),
+            all_held([json!("after-reply"), json!("torn-reply")]),
+        ),
+        small(
+            "replaces",
+            durable(python("replaces")),
+            all_held([json!("before-dispatch"), json!("after-result")]),
+        ),
+        small(
+            "replaces-unsynced",
+            durable(python("replaces_unsynced")),
+            vec![
+                (json!("before-dispatch"), "ownership"),
+                (json!("after-result"), "ownership"),
+            ],
+        ),
         small(
             "blocked",
             python("blocked").outlives_eof(),

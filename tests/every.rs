@@ -71,7 +71,7 @@ fn with_gate(name: &str, changes: &[(&str, &str)]) -> String {
     deploy_at(name, "{ at: every, gate: true }", changes)
 }
 
-fn small_drill(row: Row) -> String {
+fn small_drill(row: &Row) -> String {
     let mut drill: Value = serde_json::from_str(&row.drill()).unwrap();
     drill["crash"] = json!("every");
     drill["gate"] = json!(true);
@@ -181,7 +181,7 @@ fn small_servers_in_other_languages_hold_at_each_boundary() {
             continue;
         }
         let name = row.name.clone();
-        ground.drill(&name, &small_drill(row));
+        ground.drill(&name, &small_drill(&row));
     }
     for trial in trials(&ground) {
         assert_eq!(trial["verdict"], "held", "{trial:#}");

@@ -96,7 +96,7 @@ fn gated(file: &spec::DrillFile) {
 fn side_by_side(file: &spec::DrillFile) {
     let threads = std::thread::available_parallelism().map_or(2, usize::from) * 2;
     let points: Vec<String> = file.trials().into_iter().map(|trial| trial.name).collect();
-    let queue = Mutex::new(points.repeat(TIMES_OVER));
+    let queue = Mutex::new(vec![points.clone(); TIMES_OVER].concat());
     let trials = points.len() * TIMES_OVER;
     let took = time(|| {
         std::thread::scope(|scope| {

@@ -147,3 +147,34 @@ fn a_launcher_at_work_may_have_commands_that_hold_the_credential_until_the_serve
     seen_at(CrashPoint::Startup, Moment::End).breaks(Question::Secrets, "environment");
     seen_at(CrashPoint::Idle, Moment::Point).breaks(Question::Secrets, "environment");
 }
+
+#[test]
+fn what_is_known_of_a_boundary_is_named_by_the_boundary_or_by_none() {
+    let at_boundary = |at: serde_json::Value| {
+        let form = json!({ "at": "after-acceptance", "of_every": 9 });
+        let known = json!({ "known": { "eof": { "at": at, "because": "reported" } } });
+        Tale::good_with(crash(form)).drilled_with(known)
+    };
+    let is_excused = |at| {
+        let broken = at_boundary(at).never_exiting();
+        broken.answer(Question::Eof).known
+    };
+    assert!(is_excused(json!(["after-acceptance"])));
+    assert!(is_excused(json!(["09-after-acceptance"])));
+    assert!(is_excused(json!(["every"])));
+    assert!(is_excused(json!([])));
+    assert!(!is_excused(json!(["connection-1"])));
+    // Where it is not said at which boundary, it may hold at this one.
+    assert!(
+        at_boundary(json!(["every"]))
+            .judged()
+            .stale_known
+            .is_empty()
+    );
+    assert_eq!(
+        at_boundary(json!(["after-acceptance"]))
+            .judged()
+            .stale_known,
+        [Question::Eof]
+    );
+}
