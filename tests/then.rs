@@ -346,11 +346,6 @@ fn small_servers_break_what_they_should_in_namespaces() {
     each_breaks_what_it_should(&small_servers(), "namespaces");
 }
 
-#[test]
-fn small_servers_break_what_they_should_below_a_subreaper() {
-    each_breaks_what_it_should(&small_servers(), "subreaper");
-}
-
 /// The kinds of a trial's events, in order.
 fn kinds(ground: &Ground, trial: &str) -> Vec<String> {
     let bundle = ground.run().join(trial.replace("::", "__"));

@@ -112,8 +112,8 @@ fn side_by_side(file: &spec::DrillFile) {
             }
         });
     });
-    let per_second = trials as f64 / took.as_secs_f64();
     let seconds = took.as_secs_f64();
+    let per_second = f64::from(u32::try_from(trials).expect("a few hundred")) / seconds;
     println!(
         "{trials} trials, {threads} at a time: {seconds:.1} s, {per_second:.0} trials per second"
     );
