@@ -1,16 +1,15 @@
 //! A session as the harness sees it: starts the client in the cell, asks it for things, and turns what it tells into
 //! events.
 
-use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::unix::OwnedWriteHalf;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -18,13 +17,11 @@ use tokio::time::{Instant, timeout_at};
 
 use super::keep::Keep;
 use super::message::{Ask, Call, Leading, Start, Told, Write};
+use super::pump::{Pump, Shared, lock};
 use super::shim::{GATED, PLAIN};
 use crate::cell::gate::{Handed, take_over};
 use crate::cell::{CellError, Gate, Line, Pipe, Scene, Spawn};
-use crate::journal::{
-    AnswerShape, CallRole, Event, Journal, LineShape, Pid, PipeEnd, Session, SessionFault, Way,
-    excerpt,
-};
+use crate::journal::{CallRole, Event, Journal, Pid, PipeEnd, Session, SessionFault, excerpt};
 use crate::roles::Role;
 use crate::spec::{Protocol, Sdk, StdinKind, Stream};
 
@@ -96,17 +93,6 @@ pub struct LiveSession {
     pump: JoinHandle<()>,
     shared: Arc<Mutex<Shared>>,
     gate: Option<Gate>,
-}
-
-/// What the pump and the session both touch.
-#[derive(Default)]
-struct Shared {
-    /// Calls that were asked for and not yet seen on the wire, in order.
-    asked: VecDeque<(CallRole, String, String)>,
-    /// Roles of the calls on the wire, by JSON-RPC id.
-    issued: HashMap<String, CallRole>,
-    stderr_tail: String,
-    server: Option<Pid>,
 }
 
 impl LiveSession {
@@ -467,178 +453,6 @@ impl LiveSession {
             other => Ok(other?),
         }
     }
-}
-
-/// Reads what the client tells, appends it, and passes on what the session waits for.
-struct Pump {
-    session: Session,
-    journal: Journal,
-    keep: Keep,
-    shared: Arc<Mutex<Shared>>,
-    pass: mpsc::UnboundedSender<Told>,
-}
-
-impl Pump {
-    async fn run(mut self, reads: OwnedReadHalf) {
-        let mut lines = BufReader::new(reads).lines();
-        let mut failure = None;
-        while let Ok(Some(line)) = lines.next_line().await {
-            let Ok(told) = serde_json::from_str::<Told>(&line) else {
-                continue;
-            };
-            failure = self.note(&told).err().or(failure);
-            if !told.is_bulk() {
-                let _ = self.pass.send(told);
-            }
-        }
-        failure = self.keep.close().err().or(failure);
-        if let Some(error) = failure {
-            self.journal.append(Event::TrialFailed {
-                because: format!("failed to keep the transcript: {error}"),
-            });
-        }
-        self.journal.append(Event::SessionEnded {
-            session: self.session,
-        });
-    }
-
-    fn note(&mut self, told: &Told) -> io::Result<()> {
-        let session = self.session;
-        match told {
-            Told::Line {
-                way,
-                shape,
-                bytes,
-                id,
-                method,
-                text,
-            } => {
-                self.keep.line(*way, text)?;
-                let noise = *shape == LineShape::Noise;
-                self.journal.append(Event::LinePassed {
-                    session,
-                    way: *way,
-                    shape: *shape,
-                    bytes: *bytes,
-                    id: id.as_deref().map(|id| excerpt(id, 100)),
-                    method: method.as_deref().map(|method| excerpt(method, 100)),
-                    excerpt: noise.then(|| excerpt(text, 200)),
-                });
-                if *way == Way::ToServer && method.as_deref() == Some("tools/call") {
-                    self.note_issued(id.as_deref().unwrap_or_default());
-                }
-            }
-            Told::Answer { id, shape, text } => self.note_answer(id, *shape, text),
-            Told::Stderr { text } => {
-                self.keep.stderr(text)?;
-                lock(&self.shared).stderr_tail = self.keep.tail();
-            }
-            Told::StderrEnded { bytes } => {
-                self.journal.append(Event::StderrEnded {
-                    session,
-                    bytes: *bytes,
-                });
-            }
-            Told::StdoutEnded { torn } => {
-                self.journal.append(Event::StdoutEnded {
-                    session,
-                    torn: *torn,
-                });
-            }
-            Told::Closed { stream } => {
-                let stream = match stream {
-                    Stream::Stdin => "stdin",
-                    Stream::Stdout => "stdout",
-                    Stream::Stderr => "stderr",
-                };
-                self.journal.append(Event::ClientClosed {
-                    session,
-                    stream: stream.to_owned(),
-                });
-            }
-            Told::SiblingStarted { pid, argv } => {
-                self.journal.append(Event::SiblingStarted {
-                    session,
-                    pid: *pid,
-                    argv: argv.clone(),
-                });
-            }
-            Told::ServerExited { exit } => {
-                if let Some(pid) = lock(&self.shared).server {
-                    self.journal.append(Event::ProcessExited {
-                        pid,
-                        exit: *exit,
-                        comm: None,
-                    });
-                }
-            }
-            Told::CallTorn { bytes, of } => {
-                self.journal.append(Event::CallTorn {
-                    session,
-                    bytes: *bytes,
-                    of: *of,
-                });
-            }
-            Told::CallUnread { bytes } => {
-                self.journal.append(Event::CallUnread {
-                    session,
-                    bytes: *bytes,
-                });
-            }
-            Told::CallTaken => {
-                self.journal.append(Event::CallTaken { session });
-            }
-            Told::ReadingStopped => {
-                self.journal.append(Event::ReadingStopped { session });
-            }
-            Told::Signalled { signal, group } => {
-                self.journal.append(Event::ClientSignalled {
-                    session,
-                    signal: *signal,
-                    group: *group,
-                });
-            }
-            Told::Started { pid, .. } => lock(&self.shared).server = Some(*pid),
-            Told::NotStarted { .. }
-            | Told::Handshaken { .. }
-            | Told::NotHandshaken { .. }
-            | Told::ShutDown
-            | Told::ToolsListed => {}
-        }
-        Ok(())
-    }
-
-    fn note_issued(&self, rpc_id: &str) {
-        let mut shared = lock(&self.shared);
-        if let Some((role, tool, call)) = shared.asked.pop_front() {
-            shared.issued.insert(rpc_id.to_owned(), role);
-            drop(shared);
-            self.journal.append(Event::CallIssued {
-                session: self.session,
-                role,
-                tool,
-                call,
-                rpc_id: rpc_id.to_owned(),
-            });
-        }
-    }
-
-    fn note_answer(&self, rpc_id: &str, shape: AnswerShape, text: &str) {
-        let role = lock(&self.shared).issued.remove(rpc_id);
-        if let Some(role) = role {
-            self.journal.append(Event::CallAnswered {
-                session: self.session,
-                role,
-                rpc_id: rpc_id.to_owned(),
-                shape,
-                text: text.to_owned(),
-            });
-        }
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether a path is short enough for the shim's socket.

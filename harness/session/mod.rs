@@ -13,6 +13,7 @@ pub(crate) mod client;
 mod keep;
 mod live;
 mod message;
+mod pump;
 pub(crate) mod shim;
 mod shutdown;
 mod stdin;
