@@ -18,7 +18,7 @@ use std::collections::HashSet;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener as StdTcpListener, TcpStream as StdTcpStream};
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -39,22 +39,42 @@ pub(super) type Taken = (TcpStream, u16);
 
 /// The local ports of all fillers so far: whoever looks at the cell's sockets must know which are ours.
 #[derive(Debug, Clone, Default)]
-pub(super) struct OwnPorts(Arc<Mutex<HashSet<u16>>>);
+pub(super) struct OwnPorts(Arc<Mutex<Ports>>);
+
+#[derive(Debug, Default)]
+struct Ports {
+    all: HashSet<u16>,
+    /// Those whose filler is not closed yet. The port of one that is closed is free at once, for a server under drill as well.
+    in_use: HashSet<u16>,
+}
 
 impl OwnPorts {
     pub fn list(&self) -> Vec<u16> {
-        let ports = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        ports.iter().copied().collect()
+        self.lock().all.iter().copied().collect()
     }
 
     pub fn contains(&self, port: u16) -> bool {
-        let ports = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        ports.contains(&port)
+        self.lock().all.contains(&port)
+    }
+
+    /// Whether a connection that was taken out of the queue is a filler, also one that was closed in it.
+    fn made(&self, stream: &TcpStream, port: u16) -> bool {
+        let ports = self.lock();
+        ports.in_use.contains(&port) || (ports.all.contains(&port) && stream.peer_addr().is_err())
     }
 
     fn add(&self, port: u16) {
-        let mut ports = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        ports.insert(port);
+        let mut ports = self.lock();
+        ports.all.insert(port);
+        ports.in_use.insert(port);
+    }
+
+    fn give_back(&self, port: u16) {
+        self.lock().in_use.remove(&port);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Ports> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -106,7 +126,7 @@ impl Queue {
     pub async fn accept(&self) -> io::Result<Taken> {
         loop {
             let (stream, peer) = self.listener.accept().await?;
-            if !self.own.contains(peer.port()) {
+            if !self.own.made(&stream, peer.port()) {
                 return Ok((stream, peer.port()));
             }
         }
@@ -117,7 +137,7 @@ impl Queue {
         self.set_backlog(Backlog::new(0)?)?;
         for _ in 0..PLACINGS {
             while let Some((stream, port)) = self.take()? {
-                if !self.own.contains(port) {
+                if !self.own.made(&stream, port) {
                     others.push((stream, port));
                 }
             }
@@ -133,9 +153,10 @@ impl Queue {
 
     /// Takes the filler out, so that the next that comes gets in. Whoever stood before it came while it was placed.
     pub fn clear(&self, filler: Filler) -> io::Result<Option<Taken>> {
-        let first = self.take()?;
+        let is_other = |(stream, port): &Taken| !self.own.made(stream, *port);
+        let first = self.take()?.filter(is_other);
         drop(filler);
-        Ok(first.filter(|(_, port)| !self.own.contains(*port)))
+        Ok(first)
     }
 
     /// Lets one through: `knock` makes its SYN arrive. Afterwards the queue is full again.
@@ -165,7 +186,7 @@ impl Queue {
             } else if from == filler.port {
                 taken_out = true;
                 break;
-            } else if !self.own.contains(from) {
+            } else if !self.own.made(&stream, from) {
                 passed.others.push((stream, from));
             }
         }
@@ -205,6 +226,13 @@ impl Queue {
 pub(super) struct Filler {
     stream: TcpStream,
     port: u16,
+    own: OwnPorts,
+}
+
+impl Drop for Filler {
+    fn drop(&mut self) {
+        self.own.give_back(self.port);
+    }
 }
 
 impl Filler {
@@ -248,6 +276,7 @@ impl Unplaced {
         Ok(Filler {
             stream: TcpStream::from_std(self.0)?,
             port,
+            own: own.clone(),
         })
     }
 }
@@ -259,4 +288,33 @@ pub(super) async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(work)
         .await
         .map_err(io::Error::other)?
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_port_that_was_a_fillers_may_be_a_servers_next() {
+        let listener = StdTcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let sockets: Sockets = Arc::new(|| {
+            let (family, kind) = (AddressFamily::Inet, SockType::Stream);
+            Ok(socket(family, kind, SockFlag::SOCK_CLOEXEC, None)?)
+        });
+        let queue = Queue::new(listener, address.port(), sockets, OwnPorts::default()).unwrap();
+        let filler = queue.close(&mut Vec::new()).await.unwrap();
+        let port = filler.port;
+        assert!(queue.clear(filler).unwrap().is_none());
+        queue.open().unwrap();
+
+        let client = tokio::net::TcpSocket::new_v4().unwrap();
+        client.set_reuseaddr(true).unwrap();
+        client.bind((Ipv4Addr::LOCALHOST, port).into()).unwrap();
+        let _connected = client.connect(address).await.unwrap();
+        let (_, from) = queue.accept().await.unwrap();
+        assert_eq!(from, port);
+    }
 }
