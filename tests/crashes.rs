@@ -5,6 +5,8 @@
 //!   server × crash ──> one drill file a server ──> cargo-drill, once ──> compared, trial by trial
 //! ```
 
+#[path = "outside/answers.rs"]
+mod answers;
 #[path = "outside/drills.rs"]
 mod drills;
 #[expect(dead_code, reason = "no folder of a run is looked into here")]
@@ -17,12 +19,11 @@ mod said;
 #[path = "small_servers/row.rs"]
 mod small;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::process::Command;
 
 use serde_json::{Value, json};
 
+use answers::{difference, trials_in};
 use drills::{GOOD_SERVER, deploy_at};
 use ground::Ground;
 use said::say;
@@ -378,27 +379,6 @@ fn trial_name(server: &Server, crash: &Value) -> String {
     }
 }
 
-/// The questions that did not hold, and what was said of them.
-fn not_held(trial: &Value) -> (BTreeSet<String>, String) {
-    let mut told = String::new();
-    let answers = trial["answers"].as_array().unwrap();
-    let questions = answers
-        .iter()
-        .filter(|answer| answer["verdict"] != "held")
-        .map(|answer| {
-            let question = answer["question"].as_str().unwrap();
-            let (verdict, because) = (&answer["verdict"], &answer["because"]);
-            write!(told, "\n  measured: {question} is {verdict}: {because}").unwrap();
-            if verdict == "broken" {
-                question.to_owned()
-            } else {
-                format!("{question}?")
-            }
-        })
-        .collect();
-    (questions, told)
-}
-
 fn each_breaks_what_it_should(servers: &[Server], cell: &str) {
     let ground = Ground::new();
     let servers: Vec<&Server> = servers.iter().filter(|server| is_here(server)).collect();
@@ -408,34 +388,15 @@ fn each_breaks_what_it_should(servers: &[Server], cell: &str) {
     let mut command = ground.command(["--format", "json", "--test-threads", "8"]);
     let said = say(command.env("CARGO_DRILL_CELL", cell));
     assert!(matches!(said.code, Some(0 | 1)), "{said}");
-    let trials: BTreeMap<String, Value> = said
-        .out
-        .lines()
-        .map(|line| {
-            let trial: Value = serde_json::from_str(line).unwrap();
-            (trial["name"].as_str().unwrap().to_owned(), trial)
+    let trials = trials_in(&said.out);
+    let wrong: String = servers
+        .iter()
+        .flat_map(|server| server.crashes.iter().map(move |crash| (server, crash)))
+        .filter_map(|(server, (crash, right))| {
+            let right = right.split_whitespace().map(str::to_owned).collect();
+            difference(&trials, &trial_name(server, crash), &right)
         })
         .collect();
-    let mut wrong = String::new();
-    for server in servers {
-        for (crash, right) in &server.crashes {
-            let name = trial_name(server, crash);
-            let Some(trial) = trials.get(&name) else {
-                writeln!(wrong, "\n{name} was not run").unwrap();
-                continue;
-            };
-            let right: BTreeSet<String> = right.split_whitespace().map(str::to_owned).collect();
-            let (measured, told) = not_held(trial);
-            if measured != right || trial["verdict"] == "error" {
-                writeln!(
-                    wrong,
-                    "\n{name}\n  table:    {right:?} {}{told}",
-                    trial["error"]
-                )
-                .unwrap();
-            }
-        }
-    }
     assert!(wrong.is_empty(), "{cell}:{wrong}");
 }
 

@@ -5,6 +5,8 @@
 //!   server × crash point × then ──> one drill file a server ──> cargo-drill, once ──> compared, trial by trial
 //! ```
 
+#[path = "outside/answers.rs"]
+mod answers;
 #[path = "outside/drills.rs"]
 mod drills;
 #[path = "outside/ground.rs"]
@@ -17,12 +19,12 @@ mod said;
 mod small;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::fs;
 use std::process::Command;
 
 use serde_json::{Value, json};
 
+use answers::{difference, trials_in};
 use drills::{GOOD_SERVER, deploy_at};
 use ground::Ground;
 use said::say;
@@ -74,7 +76,7 @@ struct Server {
     name: &'static str,
     drill: String,
     points: Vec<Point>,
-    breaks: BTreeMap<String, BTreeSet<&'static str>>,
+    breaks: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Server {
@@ -134,7 +136,7 @@ impl Server {
         for (point, possible) in &self.points {
             for then in possible.iter().filter(|then| thens.contains(then)) {
                 if points.contains(point) {
-                    let questions = questions.split_whitespace().collect();
+                    let questions = questions.split_whitespace().map(str::to_owned).collect();
                     let trial = format!("{}::{point}::{then}", self.name);
                     let before = self.breaks.insert(trial.clone(), questions);
                     assert!(before.is_none(), "{trial} is named twice");
@@ -277,13 +279,7 @@ fn run(ground: &Ground, cell: &str) -> BTreeMap<String, Value> {
     let mut command = ground.command(["--format", "json", "--test-threads", "8"]);
     let said = say(command.env("CARGO_DRILL_CELL", cell));
     assert!(matches!(said.code, Some(0 | 1)), "{said}");
-    said.out
-        .lines()
-        .map(|line| {
-            let trial: Value = serde_json::from_str(line).unwrap();
-            (trial["name"].as_str().unwrap().to_owned(), trial)
-        })
-        .collect()
+    trials_in(&said.out)
 }
 
 fn each_breaks_what_it_should(servers: &[Server], cell: &str) {
@@ -292,43 +288,15 @@ fn each_breaks_what_it_should(servers: &[Server], cell: &str) {
         ground.drill(server.name, &server.drill);
     }
     let trials = run(&ground, cell);
-    let mut wrong = String::new();
-    for server in servers {
-        for name in server.trials() {
-            let Some(trial) = trials.get(&name) else {
-                writeln!(wrong, "\n{name} was not run").unwrap();
-                continue;
-            };
-            let right = server.breaks.get(&name).cloned().unwrap_or_default();
-            let (broken, told) = not_held(trial);
-            if broken != right || trial.get("error").is_some_and(|error| !error.is_null()) {
-                let error = &trial["error"];
-                writeln!(wrong, "\n{name}\n  table:    {right:?} {error}{told}").unwrap();
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{cell}:{wrong}");
-}
-
-/// The questions that did not hold, and what was said of them.
-fn not_held(trial: &Value) -> (BTreeSet<&str>, String) {
-    let mut told = String::new();
-    let answers = trial["answers"].as_array().unwrap();
-    let questions = answers
+    let wrong: String = servers
         .iter()
-        .filter(|answer| answer["verdict"] != "held")
-        .map(|answer| {
-            let question = answer["question"].as_str().unwrap();
-            let (verdict, because) = (&answer["verdict"], &answer["because"]);
-            write!(told, "\n  measured: {question} is {verdict}: {because}").unwrap();
-            if verdict == "broken" {
-                question
-            } else {
-                "unproven"
-            }
+        .flat_map(|server| server.trials().map(move |name| (server, name)))
+        .filter_map(|(server, name)| {
+            let right = server.breaks.get(&name).cloned().unwrap_or_default();
+            difference(&trials, &name, &right)
         })
         .collect();
-    (questions, told)
+    assert!(wrong.is_empty(), "{cell}:{wrong}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::crash::{Aftermath, survivors};
 use super::stage::Stage;
 use super::{TrialError, enter};
 use crate::journal::{CallRole, Event, Moment, Phase, Session};
-use crate::session::LiveSession;
+use crate::session::{LiveSession, Write};
 use crate::spec::{Call, Recovery, Signal, Stream};
 
 /// Between SIGTERM and SIGKILL.
@@ -151,7 +151,14 @@ pub(super) async fn try_revoked_session(
         let call_id = stage.identity(Session::Revoked).call.clone();
         let (session, role) = (Session::Revoked, CallRole::Main);
         stage
-            .issue(&mut live, session, role, call, call_id.clone())
+            .issue(
+                &mut live,
+                session,
+                role,
+                call,
+                call_id.clone(),
+                Write::Whole,
+            )
             .await?;
         stage.answered(session, role, &call_id).await;
         end_politely(stage, live, aftermath).await?;
@@ -189,7 +196,14 @@ pub(super) async fn recover(stage: &mut Stage, aftermath: &Aftermath) -> Result<
         let call_id = stage.identity(Session::B).call.clone();
         let (session, role) = (Session::B, CallRole::Main);
         stage
-            .issue(&mut live, session, role, &call, call_id.clone())
+            .issue(
+                &mut live,
+                session,
+                role,
+                &call,
+                call_id.clone(),
+                Write::Whole,
+            )
             .await?;
         stage.answered(session, role, &call_id).await;
         stage.look(Moment::Recovered, None, session, &live).await?;

@@ -131,7 +131,7 @@ async fn call(
     let (session, role) = (Session::A, CallRole::Main);
     let call_id = stage.identity(session).call.clone();
     stage
-        .issue_as(live, session, role, &stage.drill.call, call_id, write)
+        .issue(live, session, role, &stage.drill.call, call_id, write)
         .await?;
     Ok(wait_for(stage, crash, live).await)
 }

@@ -8,7 +8,7 @@ use super::crash::Aftermath;
 use super::stage::Stage;
 use super::{TrialError, enter};
 use crate::journal::{CallRole, Moment, Phase, Session, SessionFault};
-use crate::session::LiveSession;
+use crate::session::{LiveSession, Write};
 
 /// Opens it where the drill wants one. Whoever lives when it is open belongs to it.
 pub(super) async fn open(stage: &mut Stage) -> Result<Option<LiveSession>, TrialError> {
@@ -49,7 +49,14 @@ pub(super) async fn call(
         let call_id = stage.identity(Session::Beside).call.clone();
         let (session, role) = (Session::Beside, CallRole::Main);
         stage
-            .issue(&mut live, session, role, &drill.call, call_id.clone())
+            .issue(
+                &mut live,
+                session,
+                role,
+                &drill.call,
+                call_id.clone(),
+                Write::Whole,
+            )
             .await?;
         stage.answered(session, role, &call_id).await;
         end_politely(stage, live, aftermath).await?;

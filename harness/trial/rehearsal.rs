@@ -10,6 +10,7 @@ use super::stage::Stage;
 use super::{Surroundings, TrialError};
 use crate::journal::{AnswerShape, CallRole, Event, Journal, Phase, Secrets, Session};
 use crate::remote::Hold;
+use crate::session::Write;
 use crate::spec::{Crash, Drill};
 
 /// Runs the call once without a crash and returns what it did, as the event that tells of it: `rehearsed`, or
@@ -96,6 +97,7 @@ async fn call(stage: &mut Stage) -> Result<Event, TrialError> {
             CallRole::Main,
             &drill.call,
             call_id.clone(),
+            Write::Whole,
         )
         .await?;
     let answer = stage.answered(Session::A, CallRole::Main, &call_id).await;

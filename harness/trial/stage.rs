@@ -229,8 +229,15 @@ impl Stage {
         self.remember_protocol(session);
         for call in before {
             let call_id = name("call");
-            self.issue(&mut live, session, CallRole::Before, call, call_id.clone())
-                .await?;
+            self.issue(
+                &mut live,
+                session,
+                CallRole::Before,
+                call,
+                call_id.clone(),
+                Write::Whole,
+            )
+            .await?;
             self.answered(session, CallRole::Before, &call_id).await;
         }
         if self.is_dead(&live) {
@@ -352,19 +359,6 @@ impl Stage {
 
     /// Issues a call and returns once it is written to the server, or can no longer be.
     pub async fn issue(
-        &self,
-        live: &mut LiveSession,
-        session: Session,
-        role: CallRole,
-        call: &Call,
-        call_id: String,
-    ) -> Result<(), TrialError> {
-        self.issue_as(live, session, role, call, call_id, Write::Whole)
-            .await
-    }
-
-    /// Issues a call whose line is written in this way.
-    pub async fn issue_as(
         &self,
         live: &mut LiveSession,
         session: Session,

@@ -4,10 +4,11 @@
 use std::fs;
 use std::process::Command;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::drills::deploy_as;
 use super::ground::Ground;
+use super::small::drill;
 
 /// A crash of a drill: how it is called, and the rest of it.
 pub type Crash<'a> = (&'a str, &'a str);
@@ -43,7 +44,7 @@ pub fn python(ground: &Ground, name: &str, first: &str, changes: &str) -> Value 
     );
     let file = ground.path().join(format!("{name}.py"));
     fs::write(&file, text).unwrap();
-    small(name, &["python3", "-S", file.to_str().unwrap()])
+    drill(name, &["python3", "-S", file.to_str().unwrap()])
 }
 
 /// A server in Node: the good one of the fixtures, with `changes` in its class.
@@ -55,7 +56,7 @@ pub fn node(ground: &Ground, name: &str, changes: &str) -> Value {
     );
     let file = ground.path().join(format!("{name}.mjs"));
     fs::write(&file, text).unwrap();
-    small(name, &["node", file.to_str().unwrap()])
+    drill(name, &["node", file.to_str().unwrap()])
 }
 
 /// Each row is synced, through a descriptor of its own.
@@ -76,38 +77,3 @@ pub const SYNCS_IN_NODE: &str = r#"
     fs.closeSync(log);
   }
 "#;
-
-fn small(name: &str, command: &[&str]) -> Value {
-    json!({
-        "drill": name,
-        "server": {
-            "command": command,
-            "env": {
-                "API": "{{ remote.url }}",
-                "API_TOKEN": "{{ authority.token }}",
-                "ACTIVITY_LOG": "{{ workdir }}/activity.jsonl",
-                "RUN_ID": "{{ run.id }}",
-                "APPROVAL_ID": "{{ approval.id }}",
-                "PYTHONDONTWRITEBYTECODE": "1",
-            },
-        },
-        "remote": { "routes": [
-            { "on": "POST /jobs", "effect": "job", "key": { "header": "Idempotency-Key" },
-              "reply": { "status": 201, "json": { "id": "{{ effect.id }}" } } },
-            { "on": "GET /jobs", "find": "job", "reply": { "json": "{{ effects }}" } },
-            { "on": "GET /me", "identity": true, "reply": { "json": "{{ authority.user }}" } },
-        ] },
-        "authority": { "bearer": "Authorization" },
-        "call": { "tool": "start_job", "arguments": { "app": "shop" } },
-        "recover": { "retry": true },
-        "expect": {
-            // An interpreter takes its time to end on a loaded machine.
-            "eof": { "within": "5s" },
-            "revocation": { "within": "10s" },
-            "ownership": { "log": "{{ workdir }}/activity.jsonl", "record": {
-                "run": "/run_id", "call": "/call_id", "process": "/pid", "approval": "/approval_id",
-                "target": "/target", "key": "/key", "effect": "/remote_id", "outcome": "/outcome",
-            } },
-        },
-    })
-}

@@ -8,12 +8,13 @@
 //! They share nothing with the harness but the protocol, and fail in ways of their own: a thread that blocks, a task that
 //! is cancelled, a process that was forked, an event loop that a timer keeps alive.
 
+#[path = "../outside/answers.rs"]
+mod answers;
 mod row;
 mod table;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
@@ -21,6 +22,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use answers::{difference, trials_in};
 use row::Row;
 use table::table;
 
@@ -40,21 +42,14 @@ fn each_server_breaks_exactly_the_questions_that_it_should() {
     println!("{trials_due} trials");
     let trials = run(&drills, &folder.path().join("reports"));
 
-    let mut wrong = String::new();
-    for row in &rows {
-        for (point, expected) in &row.at {
-            let name = format!("{}::{}", row.name, point.name());
-            let Some(trial) = trials.get(&name) else {
-                writeln!(wrong, "\n{name} was not run").unwrap();
-                continue;
-            };
-            let (not_held, told) = not_held(trial);
-            let expected: BTreeSet<String> = expected.iter().map(|&q| q.to_owned()).collect();
-            if not_held != expected {
-                writeln!(wrong, "\n{name}\n  table:    {expected:?}{told}").unwrap();
-            }
-        }
-    }
+    let wrong: String = rows
+        .iter()
+        .flat_map(|row| row.at.iter().map(move |at| (row, at)))
+        .filter_map(|(row, (point, right))| {
+            let right = right.iter().map(|&question| question.to_owned()).collect();
+            difference(&trials, &format!("{}::{}", row.name, point.name()), &right)
+        })
+        .collect();
     assert!(wrong.is_empty(), "{wrong}");
 }
 
@@ -97,31 +92,6 @@ fn with_runtime(rows: Vec<Row>) -> Vec<Row> {
         .collect()
 }
 
-/// The questions that did not hold, as the table names them, and what the judge said of them.
-fn not_held(trial: &Value) -> (BTreeSet<String>, String) {
-    let mut questions = BTreeSet::new();
-    let mut told = String::new();
-    for answer in trial["answers"].as_array().unwrap() {
-        let question = answer["question"].as_str().unwrap();
-        match answer["verdict"].as_str().unwrap() {
-            "held" => continue,
-            "broken" => questions.insert(question.to_owned()),
-            _ => questions.insert(format!("{question}?")),
-        };
-        write!(
-            told,
-            "\n  measured: {question} is {}: {}",
-            answer["verdict"], answer["because"]
-        )
-        .unwrap();
-    }
-    if let Some(error) = trial.get("error").and_then(Value::as_str) {
-        questions.insert("error".to_owned());
-        write!(told, "\n  measured: error: {error}").unwrap();
-    }
-    (questions, told)
-}
-
 /// The folder of Python itself comes first: `python3` may be a script that looks for it, and takes longer than Python.
 fn path() -> OsString {
     let mut path = std::env::var_os("PATH").unwrap_or_default();
@@ -153,12 +123,5 @@ fn run(drills: &Path, reports: &Path) -> BTreeMap<String, Value> {
         .unwrap();
     let diagnostics = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{diagnostics}");
-    String::from_utf8(output.stdout)
-        .unwrap()
-        .lines()
-        .map(|line| {
-            let trial: Value = serde_json::from_str(line).unwrap();
-            (trial["name"].as_str().unwrap().to_owned(), trial)
-        })
-        .collect()
+    trials_in(&String::from_utf8(output.stdout).unwrap())
 }

@@ -193,7 +193,8 @@ fn placed(word: &str) -> String {
     word.replace('@', fixtures)
 }
 
-fn drill(name: &str, command: &[&str]) -> Value {
+/// The drill of a server that is started by this command, without its crashes.
+pub fn drill(name: &str, command: &[&str]) -> Value {
     json!({
         "drill": name,
         "server": {

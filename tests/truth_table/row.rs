@@ -79,38 +79,24 @@ impl Point {
     }
 }
 
-/// Before these nothing is dispatched.
-pub const FROM_DISPATCH_ON: &[Point] = &[
-    BeforeDispatch,
-    Sent,
-    Held,
-    Given,
-    ServerKilled,
-    TornReply,
-    AfterReply,
-    AfterResult,
-];
+/// All of them, to be divided.
+const ALL: &[Point] = &POINTS;
 
-/// The same, but for where the server is killed.
+/// At these no call is dispatched.
+pub const UNDISPATCHED: &[Point] = ALL.split_at(BeforeDispatch as usize).0;
+
+/// From these on one is, or is about to be.
+pub const FROM_DISPATCH_ON: &[Point] = ALL.split_at(BeforeDispatch as usize).1;
+
+/// At these there is an effect, at the latest when the remote goes on.
+pub const WITH_EFFECT: &[Point] = ALL.split_at(Sent as usize).1;
+
+/// From dispatch on, but for where the server is killed.
 pub const DISPATCHED_AND_ALIVE: &[Point] = &[
     BeforeDispatch,
     Sent,
     Held,
     Given,
-    TornReply,
-    AfterReply,
-    AfterResult,
-];
-
-/// At these no call is dispatched.
-pub const UNDISPATCHED: &[Point] = &[Startup, Idle, TornCall, CallUnread, CallWritten];
-
-/// At these there is an effect, at the latest when the remote goes on.
-pub const WITH_EFFECT: &[Point] = &[
-    Sent,
-    Held,
-    Given,
-    ServerKilled,
     TornReply,
     AfterReply,
     AfterResult,
