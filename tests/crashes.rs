@@ -414,3 +414,26 @@ fn without_namespaces_the_answers_are_the_same() {
 fn small_servers_in_other_languages_break_what_they_should() {
     each_breaks_what_it_should(&small_servers(), "namespaces");
 }
+
+#[test]
+fn a_command_that_ends_at_once_holds_nothing_at_startup_and_a_server_that_can_start_does() {
+    let drill = |name: &str, command: &[&str]| {
+        json!({
+            "drill": name,
+            "server": { "command": command, "env": {
+                "BUILD_API": "{{ remote.url }}", "ACTIVITY_LOG": "{{ workdir }}/activity.jsonl",
+            } },
+            "remote": { "routes": [{ "on": "POST /builds", "effect": "build", "reply": { "json": { "id": "1" } } }] },
+            "call": { "tool": "deploy_build", "arguments": { "app": "shop", "ref": "v1" } },
+            "crash": "startup",
+        })
+        .to_string()
+    };
+    let ground = Ground::new();
+    ground.drill("ends", &drill("ends", &["false"]));
+    ground.drill("starts", &drill("starts", &["{{ fixture }}", "deploy"]));
+    let said = say(&mut ground.command(["--format", "json"]));
+    let trials = trials_in(&said.out);
+    assert_eq!(trials["ends::startup"]["verdict"], "unproven", "{said}");
+    assert_eq!(trials["starts::startup"]["verdict"], "held", "{said}");
+}

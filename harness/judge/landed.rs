@@ -85,10 +85,26 @@ pub(super) fn why_not(history: &History<'_>) -> Option<(Sentence, Vec<Seq>)> {
             vec![lost.seq],
         ));
     }
+    if point_is_vacuous(history) {
+        let told =
+            "no session with this server was opened, so nothing shows that it would have started";
+        return Some((say(told), Vec::new()));
+    }
     failed_call(history).map(|reply| {
         let told = say("the call was answered with an error and made no effect, so there was no result to crash after: ");
         (told.quote(reply.text, "answer"), vec![reply.seen.seq])
     })
+}
+
+/// At `startup` the server is asked for nothing. That it can start at all, a later session or a rehearsal has to show; a
+/// command that ends at once would hold otherwise. Where the journal ends before them, nothing is known yet.
+fn point_is_vacuous(history: &History<'_>) -> bool {
+    let has_started = history.first(|e| match e {
+        Event::Handshaken { .. } => true,
+        Event::Rehearsed { answer, .. } => *answer != AnswerShape::Nothing,
+        _ => false,
+    });
+    history.crash.at == CrashPoint::Startup && history.is_whole() && has_started.is_none()
 }
 
 /// A call that did nothing is not what the control is about, and may be the drill's own mistake: a wrong argument, a route

@@ -14,7 +14,7 @@ use super::{Surroundings, TrialError, enter};
 use crate::journal::{CallRole, Entry, Event, Moment, Phase, Session};
 use crate::remote::Hold;
 use crate::session::{LiveSession, Write};
-use crate::spec::{Boundary, BoundaryEvent, Crash, CrashPoint};
+use crate::spec::{Boundary, BoundaryEvent, Crash, CrashPoint, Drill};
 
 /// From the call to the crash point.
 const POINT_WITHIN: Duration = Duration::from_secs(30);
@@ -143,6 +143,10 @@ async fn hold_for(
     surroundings: &Surroundings,
 ) -> Result<Result<Hold, String>, TrialError> {
     Ok(Ok(match crash.at {
+        CrashPoint::Startup if !has_later_session(&stage.drill) => {
+            prove_start(stage, surroundings).await?;
+            Hold::Nothing
+        }
         CrashPoint::BeforeDispatch => {
             if let Some(nth) = crash.connection {
                 Hold::Connection { nth }
@@ -187,6 +191,19 @@ async fn hold_for(
         CrashPoint::Boundary => hold_for_boundary(crash),
         _ => Hold::Nothing,
     }))
+}
+
+fn has_later_session(drill: &Drill) -> bool {
+    drill.recover.is_some() || drill.authority.is_some()
+}
+
+/// A server that was asked for nothing has shown nothing, not even that it would start. Where no later session does, a
+/// clean run does.
+async fn prove_start(stage: &mut Stage, surroundings: &Surroundings) -> Result<(), TrialError> {
+    let folder = stage.rehearsal_folder()?;
+    let event = rehearse(Arc::clone(&stage.drill), surroundings.clone(), &folder).await?;
+    stage.journal.append(event);
+    Ok(())
 }
 
 fn hold_for_boundary(crash: &Crash) -> Hold {

@@ -178,3 +178,24 @@ fn what_is_known_of_a_boundary_is_named_by_the_boundary_or_by_none() {
         [Question::Eof]
     );
 }
+
+#[test]
+fn a_command_that_opens_no_session_holds_nothing_at_startup() {
+    let is_handshake = |e: &Event| matches!(e, Event::Handshaken { .. });
+    let mute = Tale::good(CrashPoint::Startup).without(is_handshake);
+    mute.leaves_open(Question::Eof, "nothing shows that it would have started");
+    mute.leaves_open(
+        Question::Helpers,
+        "nothing shows that it would have started",
+    );
+    let rehearsed = |answer| Event::Rehearsed {
+        connection: None,
+        requests: Vec::new(),
+        answer,
+        detail: String::new(),
+    };
+    let is_armed = |e: &Event| matches!(e, Event::Armed { .. });
+    let with = |answer| mute.clone().before(is_armed, [rehearsed(answer)]);
+    with(AnswerShape::Result).holds(Question::Eof);
+    with(AnswerShape::Nothing).leaves_open(Question::Eof, "would have started");
+}
