@@ -1,4 +1,4 @@
-//! One program, several processes: the cell, the client and the shim are this very executable, started with a role.
+//! One program, several processes: the cell, the client, the shim and the operator are this very executable, started with a role.
 //!
 //! So a test binary that uses the library needs nothing else installed. [`play`] must be the first thing in `main`.
 
@@ -14,10 +14,12 @@ pub enum Role {
     Client,
     /// Becomes the server.
     Shim,
+    /// Becomes a command of the authority.
+    Operator,
 }
 
 impl Role {
-    const ALL: [Self; 3] = [Self::Cell, Self::Client, Self::Shim];
+    const ALL: [Self; 4] = [Self::Cell, Self::Client, Self::Shim, Self::Operator];
 
     /// The first argument that gives the role away.
     pub const fn argument(self) -> &'static str {
@@ -25,6 +27,7 @@ impl Role {
             Self::Cell => "__cell",
             Self::Client => "__client",
             Self::Shim => "__shim",
+            Self::Operator => "__operator",
         }
     }
 }
@@ -47,5 +50,6 @@ pub fn play() -> Option<ExitCode> {
         Role::Cell => crate::cell::inside::main(),
         Role::Client => crate::session::client::main(),
         Role::Shim => crate::session::shim::main(arguments),
+        Role::Operator => crate::operator::main(arguments),
     })
 }

@@ -12,9 +12,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::seen::{
     AnswerShape, CallRole, CellKind, Credential, Eater, Exit, Limit, LineShape, Moment, Phase, Pid,
-    Place, Process, Row, Session, SessionFault, Socket, Way,
+    Place, Process, Refusal, Row, Session, SessionFault, Socket, Way,
 };
-use crate::spec::{Crash, CrashPoint, Errno, Signal, SyscallName};
+use crate::spec::{Crash, CrashPoint, Errno, Revocable, Signal, SyscallName};
 
 /// Everything that can stand in a journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -331,6 +331,17 @@ pub enum Event {
         route: String,
         because: String,
     },
+    /// A decision waits: to be made, or, made, to be given.
+    DecisionHeld {
+        request: u32,
+        made: bool,
+    },
+    /// What was decided about the call that this request asks about. Told twice where another decision was given than was
+    /// made.
+    Decided {
+        request: u32,
+        approved: bool,
+    },
     EffectApplied {
         request: u32,
         /// The remote's id of it.
@@ -500,13 +511,48 @@ pub enum Event {
         /// The file, or the line, without the secret.
         detail: String,
     },
+    /// From here on it must not count any more.
     Revoked {
         run: Session,
+        #[serde(default)]
+        of: Revocable,
+        /// The operator.
+        #[serde(default)]
+        by: String,
     },
     /// The harness asked with run A's credential: an identity route, never a write.
     Probed {
         route: String,
         status: u16,
+    },
+    /// The operator cancels the effect that the record names, with a credential of its own.
+    CancelAsked {
+        /// The remote's id of it, as the record has it.
+        effect: String,
+        route: String,
+        status: u16,
+    },
+    /// The authority of the drill, a process of its own, is ready.
+    AuthorityServes {
+        pid: Pid,
+        argv: Vec<String>,
+    },
+    /// A command of the authority has ended, or has not within its time: then it has no exit.
+    AuthorityCommand {
+        /// `issue`, `revoke`, `refusals`, `verify`.
+        what: String,
+        run: Session,
+        argv: Vec<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit: Option<Exit>,
+        /// What it wrote, bounded.
+        stdout: String,
+        stderr: String,
+    },
+    /// What the authority says that it refused to run A.
+    RefusalsRead {
+        moment: Moment,
+        refusals: Vec<Refusal>,
     },
 }
 

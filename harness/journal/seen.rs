@@ -63,6 +63,8 @@ pub enum Phase {
     Beside,
     RevokedSession,
     SessionB,
+    /// The operator cancels the remote job.
+    RevokeJob,
     Close,
 }
 
@@ -98,6 +100,8 @@ pub enum Moment {
     Recovered,
     /// When session B had ended.
     AfterSessionB,
+    /// Before the operator cancels the remote job.
+    BeforeCancel,
 }
 
 /// What the cell is made of, and so what an orphan sees.
@@ -212,6 +216,11 @@ pub enum Credential {
     Absent,
     /// A credential that this drill did not mint.
     Foreign,
+    /// A key of an authority that performs the calls itself.
+    Authority {
+        /// Not the one for calls of runs: it may do more.
+        wider: bool,
+    },
     /// The credential of a run. The revoked session presents run A's.
     Run {
         /// `A` or `B`.
@@ -221,6 +230,17 @@ pub enum Credential {
         /// Revoked when it was presented.
         revoked: bool,
     },
+}
+
+/// A refusal, as the authority tells of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// The call that was refused, where it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
+    /// What the call was for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
 }
 
 /// A row of the ownership log, seen through the pointers that the drill names.
@@ -309,6 +329,8 @@ pub enum CallRole {
     Before,
     /// The call under drill (session A), the recovery (session B), or the call of the revoked session.
     Main,
+    /// The call of the revoked session, a second time.
+    Again,
 }
 
 /// Why a session did not get to its calls.

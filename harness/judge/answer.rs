@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::Tally;
+use super::{Moments, Tally};
 use crate::journal::Seq;
 use crate::spec::Question;
 
@@ -61,6 +61,9 @@ pub struct Judgement {
     /// Answers that held although the drill lists them as known to be broken: the list is out of date, and the trial fails.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stale_known: Vec<Question>,
+    /// Client gone, last operation started, authority revoked.
+    #[serde(default, skip_serializing_if = "Moments::is_empty")]
+    pub moments: Moments,
     /// Why the trial is an `error`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -75,6 +78,7 @@ impl Judgement {
             answers: Vec::new(),
             skipped: Vec::new(),
             stale_known: Vec::new(),
+            moments: Moments::default(),
             error: Some(because),
         }
     }

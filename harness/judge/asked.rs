@@ -56,7 +56,7 @@ pub(super) fn is_asked(history: &History<'_>, question: Question) -> bool {
         Question::Handle => words::log(drill).is_some() && drill.remote.is_some(),
         Question::Ownership => {
             words::log(drill).is_some()
-                && history.crash.at >= CrashPoint::BeforeDispatch
+                && history.crash.at >= CrashPoint::BeforeApproval
                 && ownership::is_due(history)
         }
         Question::Revocation => drill.authority.is_some(),

@@ -24,6 +24,8 @@ pub(super) struct Cast<'a> {
     siblings: BTreeSet<Pid>,
     /// Whoever lived when the session beside was open and session A was not.
     bystanders: BTreeSet<Pid>,
+    /// The authority, where it is a process of its own.
+    authority: BTreeSet<Pid>,
     servers: BTreeMap<Session, (Seq, Pid)>,
     /// Those of the servers that only launched another one and went.
     heirs: BTreeMap<Session, Pid>,
@@ -45,6 +47,10 @@ impl<'a> Cast<'a> {
                 }
                 Event::SiblingStarted { pid, argv, .. } => {
                     cast.siblings.insert(*pid);
+                    cast.name(*pid, argv, None);
+                }
+                Event::AuthorityServes { pid, argv } => {
+                    cast.authority.insert(*pid);
                     cast.name(*pid, argv, None);
                 }
                 Event::ServerStarted { session, pid, argv } => {
@@ -169,9 +175,23 @@ impl<'a> Cast<'a> {
         })
     }
 
-    /// Whoever is there beside session A, and what it starts: a careless client's sibling, or the session beside.
+    /// Whoever is there beside session A, and what it starts: a careless client's sibling, the session beside, or the
+    /// authority.
     fn is_beside(&self, pid: Pid) -> bool {
-        self.siblings.contains(&pid) || self.bystanders.contains(&pid)
+        self.siblings.contains(&pid)
+            || self.bystanders.contains(&pid)
+            || self.authority.contains(&pid)
+    }
+
+    /// The command of a process, as far as anybody has seen it.
+    pub(super) fn command(&self, pid: Pid) -> Option<String> {
+        let name = self.names.get(&pid)?;
+        let long = if name.argv.is_empty() {
+            &name.comm
+        } else {
+            &name.argv
+        };
+        (!long.is_empty()).then(|| crate::journal::excerpt(long.trim_end(), 300))
     }
 
     /// A process with its command, for a reader; its short name alone, for the snapshot.

@@ -61,12 +61,16 @@ pub(super) fn right_count(history: &History<'_>, expected: &BTreeMap<CrashPoint,
 fn by_default(history: &History<'_>) -> Count {
     match history.crash.at {
         // Nothing told the server to give up: its client only hangs, or somebody else holds its stdin open.
-        CrashPoint::BeforeDispatch if !history.ends_session() || history.eof_is_withheld() => {
+        CrashPoint::BeforeApproval | CrashPoint::AfterApproval | CrashPoint::BeforeDispatch
+            if !history.ends_session() || history.eof_is_withheld() =>
+        {
             Count::AtMost(1)
         }
         CrashPoint::Startup
         | CrashPoint::Idle
         | CrashPoint::TornCall
+        | CrashPoint::BeforeApproval
+        | CrashPoint::AfterApproval
         | CrashPoint::BeforeDispatch => Count::Exactly(0),
         CrashPoint::CallUnread | CrashPoint::CallWritten | CrashPoint::Sent => Count::AtMost(1),
         CrashPoint::Syscall | CrashPoint::Boundary | CrashPoint::Every => by_course(history),

@@ -192,6 +192,7 @@ fn phase_name(phase: Phase) -> &'static str {
         Phase::Beside => "beside",
         Phase::RevokedSession => "revoked-session",
         Phase::SessionB => "session-b",
+        Phase::RevokeJob => "revoke-job",
         Phase::Close => "close",
     }
 }

@@ -9,7 +9,7 @@ use crate::journal::{
     AnswerShape, CallRole, Event, Exit, Line, Moment, Phase, Pid, Process, Row, Seq, Session,
     SessionFault, Socket, Way,
 };
-use crate::spec::{Crash, CrashPoint, Drill, Signal};
+use crate::spec::{Crash, CrashPoint, Drill, Revocable, Signal};
 
 use super::cast::Cast;
 use super::finding::Ending;
@@ -177,6 +177,14 @@ impl<'a> History<'a> {
         self.all().rev().find(|seen| is(seen.event))
     }
 
+    /// UTC, RFC 3339.
+    pub(super) fn time(&self, seen: Seen<'_>) -> String {
+        self.lines
+            .get(seen.place)
+            .map(|line| line.time.clone())
+            .unwrap_or_default()
+    }
+
     pub(super) fn ending(&self) -> Ending {
         let phase = self
             .all()
@@ -219,7 +227,8 @@ impl<'a> History<'a> {
     }
 
     pub(super) fn revoked(&self) -> Option<Seen<'a>> {
-        self.first(|e| matches!(e, Event::Revoked { .. }))
+        // A job that is cancelled leaves its run what it was.
+        self.first(|e| matches!(e, Event::Revoked { of, .. } if *of != Revocable::Job))
     }
 
     pub(super) fn quiet_ended(&self) -> Option<Seen<'a>> {
@@ -253,7 +262,11 @@ impl<'a> History<'a> {
             matches!(
                 e,
                 Event::PhaseStarted {
-                    phase: Phase::Beside | Phase::RevokedSession | Phase::SessionB | Phase::Close
+                    phase: Phase::Beside
+                        | Phase::RevokedSession
+                        | Phase::SessionB
+                        | Phase::RevokeJob
+                        | Phase::Close
                 } | Event::TrialEnded
                     | Event::Minted {
                         session: Session::Revoked | Session::B,
@@ -270,10 +283,18 @@ impl<'a> History<'a> {
             Session::A => return Some(self.window_a()),
             Session::Beside => (
                 Phase::Beside,
-                &[Phase::RevokedSession, Phase::SessionB, Phase::Close],
+                &[
+                    Phase::RevokedSession,
+                    Phase::SessionB,
+                    Phase::RevokeJob,
+                    Phase::Close,
+                ],
             ),
-            Session::Revoked => (Phase::RevokedSession, &[Phase::SessionB, Phase::Close]),
-            Session::B => (Phase::SessionB, &[Phase::Close]),
+            Session::Revoked => (
+                Phase::RevokedSession,
+                &[Phase::SessionB, Phase::RevokeJob, Phase::Close],
+            ),
+            Session::B => (Phase::SessionB, &[Phase::RevokeJob, Phase::Close]),
         };
         let from = self.first(|e| match e {
             Event::PhaseStarted { phase } => *phase == own,
@@ -296,7 +317,15 @@ impl<'a> History<'a> {
 
     /// Whether the crash is at a moment that has no place of its own in the call.
     pub(super) fn is_anywhere(&self) -> bool {
-        matches!(self.crash.at, CrashPoint::Syscall | CrashPoint::Boundary)
+        matches!(self.crash.at, CrashPoint::Syscall | CrashPoint::Boundary) || self.is_at_approval()
+    }
+
+    /// Whether the call waits for a decision when the crash comes: nothing has been dispatched then.
+    pub(super) fn is_at_approval(&self) -> bool {
+        matches!(
+            self.crash.at,
+            CrashPoint::BeforeApproval | CrashPoint::AfterApproval
+        )
     }
 
     /// Whether the cell sees each connection before it is made.
@@ -362,6 +391,19 @@ impl<'a> History<'a> {
                 *session == of && *role == as_role
             }
             _ => false,
+        })
+    }
+
+    /// The correlation of the call that has this JSON-RPC id.
+    pub(super) fn call_of(&self, of: Session, id: &str) -> Option<&'a str> {
+        self.all().find_map(|seen| match seen.event {
+            Event::CallIssued {
+                session,
+                call,
+                rpc_id,
+                ..
+            } if *session == of && rpc_id == id => Some(call.as_str()),
+            _ => None,
         })
     }
 

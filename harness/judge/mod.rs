@@ -13,6 +13,7 @@
 
 mod answer;
 mod asked;
+mod attempts;
 mod beside;
 mod cast;
 mod durable;
@@ -23,9 +24,12 @@ mod finding;
 mod handle;
 mod helpers;
 mod history;
+mod incidents;
 mod landed;
 mod ledger;
 mod limit;
+mod lives;
+mod moments;
 mod next;
 mod ownership;
 mod protocol;
@@ -41,6 +45,8 @@ mod tests;
 mod words;
 
 pub use answer::*;
+pub use incidents::{Action, Incident, IncidentKind, Party, Place, RevokedBy, Sent, incidents};
+pub use moments::{Moments, Operation};
 pub use repeats::*;
 
 use crate::journal::{Event, Line, Session, SessionFault};
@@ -58,6 +64,7 @@ pub fn judge(drill: &Drill, lines: &[Line]) -> Judgement {
         answers: Vec::new(),
         skipped: skipped.clone(),
         stale_known: Vec::new(),
+        moments: Moments::default(),
         error: Some(because),
     };
     // Killed between making the journal and its first line: nothing went wrong, and nothing was seen.
@@ -95,6 +102,7 @@ pub fn judge(drill: &Drill, lines: &[Line]) -> Judgement {
         answers,
         skipped,
         stale_known,
+        moments: moments::moments(&history),
         error: None,
     }
 }
@@ -168,7 +176,7 @@ fn judged(history: &History<'_>, question: Question) -> Option<Findings> {
 /// Where the server runs on while its client dies, the effect may come or not. Both are right, and what holds is told in
 /// one way or the other: for whoever compares two runs that is no difference.
 fn leave_chance_out(history: &History<'_>, answers: &mut [Answer]) {
-    let runs_on = history.is_anywhere()
+    let runs_on = (history.is_anywhere() && !history.is_at_approval())
         || matches!(
             history.crash.at,
             CrashPoint::CallUnread | CrashPoint::CallWritten

@@ -202,12 +202,12 @@ fn at_dispatch<'a>(history: &History<'a>) -> Option<(Record<'a>, &'static str)> 
     if is_before_intent && !is_sought {
         return None;
     }
-    history.record(Moment::Point).map(|record| {
-        (
-            record,
-            "at the crash point (the dispatch itself could not be held)",
-        )
-    })
+    let when = if history.is_at_approval() {
+        "when the decision was asked for"
+    } else {
+        "at the crash point (the dispatch itself could not be held)"
+    };
+    history.record(Moment::Point).map(|record| (record, when))
 }
 
 /// The connection that carries the effect, or is held to carry it.

@@ -121,6 +121,10 @@ pub fn together(repeats: &[Repeat]) -> Together {
             .find(|skipped| !skipped.is_empty())
             .unwrap_or_default(),
         stale_known,
+        moments: unexcused
+            .first()
+            .map(|judgement| judgement.moments.clone())
+            .unwrap_or_default(),
         error: numbered(&unexcused)
             .find_map(|(repeat, judgement)| Some((repeat, judgement.error.as_ref()?)))
             .map(|(repeat, because)| format!("in repeat {repeat}: {because}")),
@@ -206,6 +210,7 @@ mod tests {
             answers,
             skipped: Vec::new(),
             stale_known: Vec::new(),
+            moments: crate::judge::Moments::default(),
             error: None,
         }
     }

@@ -4,180 +4,69 @@
 //! refuses by itself; the server's part is to ask it, to bring nothing else in its place, and to say what happened.
 #![forbid(unsafe_code)]
 
-use crate::journal::{AnswerShape, CallRole, Credential, Event, Moment, Session};
+use crate::journal::{AnswerShape, CallRole, Event, Moment, Session};
 use crate::spec::Revocation;
 
+use super::attempts::{self, Attempts, failed_command};
 use super::effects::named;
 use super::finding::{Findings, unproven};
-use super::history::{History, Seen, Window, ns};
-use super::ledger::{Request, seqs};
-use super::sentence::{Sentence, counted, say};
+use super::history::{History, Seen, ns};
+use super::ledger::seqs;
+use super::lives;
+use super::sentence::{counted, say};
 use super::words::{self, Claim};
 
 pub(super) fn judge(history: &History<'_>, expected: &Revocation) -> Findings {
     let Some(revoked) = history.revoked() else {
-        return unproven(say("run A was not revoked"), []);
+        return match failed_command(history, "revoke") {
+            Some((seen, how)) => unproven(
+                say("the authority did not revoke run A: ").then(how),
+                [seen.seq],
+            ),
+            None => unproven(say("run A was not revoked"), []),
+        };
     };
     let mut findings = Findings::default();
-    authority(history, revoked, &mut findings);
-    survivors(history, revoked, &mut findings);
+    lives::probes(history, &mut findings);
+    let survivors = attempts::survivors(history);
+    let attempts = Attempts::new(history, history.window_a(), revoked, survivors);
+    attempts.judge(&mut findings);
+    attempts.unrecorded(&mut findings);
+    if let Some((told, evidence)) = attempts.told() {
+        findings.held(told, evidence);
+    }
     session(history, expected, revoked, &mut findings);
+    listed(history, &mut findings);
+    lives::job(history, expected, &mut findings);
     findings
 }
 
-/// The harness's own probes: if the authority does not refuse, nothing can be asked of a server.
-fn authority(history: &History<'_>, revoked: Seen<'_>, findings: &mut Findings) {
-    for seen in history.all().filter(|seen| seen.place > revoked.place) {
-        if let Event::Probed { route, status } = seen.event
-            && (200..300).contains(status)
-        {
-            findings.unproven(
-                say(format!(
-                    "the mock still took run A's credential after revoking it ({route} answered {status})"
-                )),
-                [revoked.seq, seen.seq],
-            );
-        }
-    }
-}
-
-// ---- what survived session A -------------------------------------------------------------------------------------
-
-fn survivors(history: &History<'_>, revoked: Seen<'_>, findings: &mut Findings) {
-    let mut window = history.window_a();
-    window.from = window.from.max(revoked.place);
-    let requests: Vec<&Request<'_>> = history.ledger.requests_in(window).collect();
-    taken(&requests, "what survived session A", revoked, findings);
-    widened(
-        history,
-        &requests,
-        "what survived session A",
-        revoked,
-        findings,
-    );
-    let refused: Vec<&Request<'_>> = requests
-        .into_iter()
-        .filter(|r| r.refused.is_some())
-        .collect();
-    unrecorded(history, &refused, findings);
-}
-
-/// Requests that the remote let through although the run was revoked.
-fn taken(requests: &[&Request<'_>], whose: &str, revoked: Seen<'_>, findings: &mut Findings) {
-    let let_through = |wanted: bool| -> Vec<&&Request<'_>> {
-        requests
-            .iter()
-            .filter(|r| r.refused.is_none() && !r.unmatched)
-            .filter(
-                |r| matches!(r.credential, Credential::Run { derived, .. } if *derived == wanted),
-            )
-            .collect()
+/// What the authority itself tells of its refusals. Where there is an ownership log, that one decides.
+fn listed(history: &History<'_>, findings: &mut Findings) {
+    let listed = |wanted: Moment| {
+        history.all().rev().find_map(|seen| match seen.event {
+            Event::RefusalsRead { moment, refusals } if *moment == wanted => {
+                Some((seen, refusals.len()))
+            }
+            _ => None,
+        })
     };
-    let by_derived = let_through(true);
-    if let Some(first) = by_derived.first() {
-        let what = if by_derived.len() == 1 {
-            "request"
-        } else {
-            "requests"
-        };
-        findings.broken(
-            say(format!("{whose} got "))
-                .several(by_derived.len())
-                .text(format!(
-                    " {what} through with a second credential of the revoked run, the first {} ",
-                    first.name()
-                ))
-                .time(first.seen.since(revoked))
-                .text(" after revoking"),
-            std::iter::once(revoked.seq).chain(by_derived.iter().map(|r| r.seen.seq)),
-        );
-    }
-    let by_revoked = let_through(false);
-    if !by_revoked.is_empty() {
-        findings.unproven(
-            say("the mock itself took the revoked credential of run A"),
-            by_revoked.iter().map(|r| r.seen.seq),
-        );
-    }
-}
-
-/// Another credential, or none, where that of the revoked run had been shown before: the server fell back to it.
-fn widened(
-    history: &History<'_>,
-    requests: &[&Request<'_>],
-    whose: &str,
-    revoked: Seen<'_>,
-    findings: &mut Findings,
-) {
-    let earlier = |to: usize| history.ledger.requests_in(Window { from: 0, to });
-    let is_foreign = |request: &Request<'_>| matches!(request.credential, Credential::Foreign);
-    let is_of_run = |request: &Request<'_>| matches!(request.credential, Credential::Run { .. });
-    let foreign = requests.iter().find(|request| is_foreign(request));
-    if let Some(first) = foreign.filter(|_| !earlier(revoked.place).any(is_foreign)) {
-        if earlier(first.seen.place).any(is_of_run) {
-            findings.broken(
-                say(format!(
-                    "{whose} fell back to a credential that is not of the revoked run ({})",
-                    first.name()
-                )),
-                [revoked.seq, first.seen.seq],
-            );
-        } else {
-            findings.unproven(
-                say(format!(
-                    "{whose} showed a credential that the drill did not mint, and the run's own was never shown ({})",
-                    first.name()
-                )),
-                [revoked.seq, first.seen.seq],
-            );
-        }
-    }
-    // To ask without a credential where one is not needed is no fault: what the same route was shown before tells.
-    let bare = requests.iter().find(|request| {
-        let is_same = |other: &Request<'_>| other.name() == request.name();
-        matches!(request.credential, Credential::Absent)
-            && earlier(request.seen.place).any(|other| is_of_run(other) && is_same(other))
-            && !earlier(revoked.place)
-                .any(|other| matches!(other.credential, Credential::Absent) && is_same(other))
-    });
-    if let Some(first) = bare {
-        findings.broken(
-            say(format!(
-                "{whose} asked without any credential where that of the run is refused ({})",
-                first.name()
-            )),
-            [revoked.seq, first.seen.seq],
-        );
-    }
-}
-
-/// Attempts without a call id need at least one row together. Rows of other calls are only counted in the journal, so what
-/// can be proven is that not a byte was written.
-fn unrecorded(history: &History<'_>, refused: &[&Request<'_>], findings: &mut Findings) {
-    if refused.is_empty() || words::log(history.drill).is_none() {
-        return;
-    }
-    let (Some(before), Some(after)) = (
-        history.record(Moment::End),
-        history.record(Moment::AfterStop),
-    ) else {
+    let Some((seen, after)) = listed(Moment::AfterRevokedSession) else {
         return;
     };
-    let readable = before.unreadable.is_none() && after.unreadable.is_none();
-    if readable && (before.bytes, before.lines) == (after.bytes, after.lines) {
-        let what = if refused.len() == 1 {
-            "attempt was"
-        } else {
-            "attempts were"
-        };
+    let before = listed(Moment::End).map_or(0, |(_, before)| before);
+    let more = after.saturating_sub(before);
+    if more > 0 {
+        findings.held(
+            say("the authority lists ")
+                .several(more)
+                .text(if more == 1 { " refusal" } else { " refusals" }),
+            [seen.seq],
+        );
+    } else if words::log(history.drill).is_none() {
         findings.broken(
-            Sentence::default().several(refused.len()).text(format!(
-                " {what} refused after revoking, and the record did not get a single row for it"
-            )),
-            refused
-                .iter()
-                .map(|r| r.seen.seq)
-                .chain([before.seen.seq, after.seen.seq]),
+            say("the authority lists no refusal, although the revoked session asked"),
+            [seen.seq],
         );
     }
 }
@@ -208,9 +97,8 @@ fn session(
             [revoked.seq].into_iter().chain(seqs(&effects)),
         );
     }
-    let requests: Vec<&Request<'_>> = history.ledger.requests_in(window).collect();
-    taken(&requests, "the revoked session", revoked, findings);
-    widened(history, &requests, "the revoked session", revoked, findings);
+    let attempts = Attempts::new(history, window, revoked, say("the revoked session"));
+    attempts.judge(findings);
 
     if let Some(failure) = history.failure(Session::Revoked) {
         // Not to start is not an answer; only where nothing worse is proven.
@@ -238,9 +126,10 @@ fn session(
             [revoked.seq, reply.seen.seq],
         ),
         AnswerShape::ToolError | AnswerShape::Error => {
-            at_once(history, expected, &requests, reply.seen, revoked, findings)
+            at_once(history, expected, &attempts, reply.seen, revoked, findings)
         }
     };
+    again(history, revoked, findings);
     recorded(history, findings);
 }
 
@@ -258,14 +147,15 @@ fn is_seen_to_work(history: &History<'_>) -> bool {
 fn at_once<'f>(
     history: &History<'_>,
     expected: &Revocation,
-    requests: &[&Request<'_>],
+    attempts: &Attempts<'_, '_>,
     answered: Seen<'_>,
     revoked: Seen<'_>,
     findings: &'f mut Findings,
 ) -> &'f mut Findings {
-    let refused = requests.iter().find_map(|request| request.refused);
+    let refused = attempts.refused().find_map(|request| request.refused);
     let (refusal, by) = match refused {
         Some(refused) => (refused, "by the remote"),
+        None if is_brokered(history) => (answered, "by the authority, or by the server itself"),
         None => (answered, "by the server itself, without asking the remote"),
     };
     let issued = [CallRole::Before, CallRole::Main]
@@ -303,13 +193,45 @@ fn at_once<'f>(
         )
     } else {
         findings.held(
-            told.text(", and was answered as an error; it changed nothing"),
+            told.text(" and ").time(refusal.since(revoked)).text(
+                " after revoking, and was answered as an error; it changed nothing, and 0 requests got through",
+            ),
             evidence,
         )
     }
 }
 
-/// The refusal must stand in the ownership log, with the call id of that session.
+/// Whether an authority stands between server and remote, and refuses before the remote is asked.
+fn is_brokered(history: &History<'_>) -> bool {
+    history
+        .drill
+        .authority
+        .as_ref()
+        .is_some_and(|authority| authority.commands().is_some())
+}
+
+/// The same call once more: who refuses once must refuse always.
+fn again(history: &History<'_>, revoked: Seen<'_>, findings: &mut Findings) {
+    let answered = history.all().find_map(|seen| match seen.event {
+        Event::CallAnswered {
+            session: Session::Revoked,
+            role: CallRole::Again,
+            shape: AnswerShape::Result,
+            text,
+            ..
+        } => Some((seen, text)),
+        _ => None,
+    });
+    if let Some((seen, text)) = answered {
+        findings.broken(
+            say("the revoked session's call was answered as a success when it was made again: ")
+                .quote(text, "answer"),
+            [revoked.seq, seen.seq],
+        );
+    }
+}
+
+/// Each refusal must stand in the ownership log, with the call id of that session.
 fn recorded(history: &History<'_>, findings: &mut Findings) {
     let Some(log) = words::log(history.drill) else {
         return;
@@ -326,24 +248,40 @@ fn recorded(history: &History<'_>, findings: &mut Findings) {
         findings.unproven(say("the record could not be read: ").text(reason), evidence);
         return;
     }
-    let rows = record.rows_of(owner.call);
-    match words::outcome(&rows, &log.outcomes) {
-        Some((_, Claim::Refused)) => {
-            findings.held(say("the refusal stands in the record"), evidence);
-        }
-        Some((row, _)) => {
-            let word = row.text("outcome").unwrap_or_default();
-            findings.broken(
-                say("the refusal of the revoked session's call stands in the record as ")
+    let again = history.all().find_map(|seen| match seen.event {
+        Event::CallAnswered {
+            session: Session::Revoked,
+            role: CallRole::Again,
+            shape: AnswerShape::ToolError | AnswerShape::Error,
+            rpc_id,
+            ..
+        } => history.call_of(Session::Revoked, rpc_id),
+        _ => None,
+    });
+    let calls = std::iter::once((owner.call, "")).chain(again.map(|call| (call, ", made again,")));
+    for (call, which) in calls {
+        let rows = record.rows_of(call);
+        match words::outcome(&rows, &log.outcomes) {
+            Some((_, Claim::Refused)) if which.is_empty() => {
+                findings.held(say("the refusal stands in the record"), evidence);
+            }
+            Some((_, Claim::Refused)) => {}
+            Some((row, _)) => {
+                let word = row.text("outcome").unwrap_or_default();
+                findings.broken(
+                    say(format!(
+                        "the refusal of the revoked session's call{which} stands in the record as "
+                    ))
                     .word(&word),
-                evidence,
-            );
-        }
-        None => {
-            findings.broken(
-                say("the refusal of the revoked session's call does not stand in the record"),
-                evidence,
-            );
+                    evidence,
+                );
+            }
+            None => {
+                findings.broken(
+                    say(format!("the refusal of the revoked session's call{which} does not stand in the record")),
+                    evidence,
+                );
+            }
         }
     }
 }

@@ -9,8 +9,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 use wiremock::http::{HeaderMap, HeaderName};
 
+use super::RemoteError;
+use super::oauth::{self, Active, Endpoint, Grant, Issuer};
+use super::reply::Reply;
+use super::request::Request;
 use crate::journal::{Credential, Secrets, Session};
-use crate::spec;
+use crate::spec::{self, Resource, Tokens};
 
 /// The header that is looked at for the variables of templates where the drill names no authority.
 const DEFAULT_HEADER: &str = "authorization";
@@ -25,13 +29,15 @@ pub struct Authority {
     inner: Arc<Inner>,
 }
 
-/// The two credentials of a run.
+/// The credentials of a run. Which of them the server gets, the drill says.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Issued {
     /// Given to the server when it is started.
     pub token: String,
     /// Given to the bearer of the first by the exchange route.
     pub derived: String,
+    /// Gives new access tokens at the authorisation server.
+    pub refresh: String,
 }
 
 impl fmt::Debug for Issued {
@@ -41,19 +47,52 @@ impl fmt::Debug for Issued {
     }
 }
 
-#[derive(Debug)]
+/// What an authority that performs the calls itself shows to the remote, which takes both.
+pub struct Keys {
+    /// For the calls of runs.
+    pub key: String,
+    /// May do more, and is for no run.
+    pub wider: String,
+}
+
+impl Keys {
+    fn contains(&self, token: &str) -> bool {
+        [&*self.key, &*self.wider].contains(&token)
+    }
+}
+
 struct Inner {
     /// Absent where the drill names no authority: then nothing is checked.
     spec: Option<spec::Authority>,
+    issuer: Option<Issuer>,
     secrets: Secrets,
+    keys: Keys,
     runs: Mutex<Vec<Run>>,
 }
 
-#[derive(Debug)]
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authority")
+            .field("spec", &self.spec)
+            .finish_non_exhaustive()
+    }
+}
+
 struct Run {
     session: Session,
     issued: Issued,
+    /// Access tokens that came of a refresh.
+    refreshed: Vec<Access>,
+    /// When the first access token ends, in seconds since 1970.
+    expires: i64,
     revoked: bool,
+    /// Its first credential was revoked, and with it what came of it.
+    credential_revoked: bool,
+}
+
+struct Access {
+    token: String,
+    expires: i64,
 }
 
 /// What the authority says about one request.
@@ -74,12 +113,34 @@ pub(super) struct Bearer {
     pub by_derived: bool,
 }
 
+/// A credential of a run, found by its text.
+struct Found<'r> {
+    run: &'r Run,
+    /// Not the first one.
+    derived: bool,
+    expires: i64,
+}
+
 impl Authority {
-    pub fn new(spec: Option<&spec::Authority>, secrets: Secrets) -> Self {
+    /// `remote_url`: where the remote is, and the authorisation server with it.
+    pub fn new(spec: Option<&spec::Authority>, secrets: Secrets, remote_url: &str) -> Self {
+        let issuer = spec
+            .and_then(spec::Authority::oauth)
+            .map(|_| Issuer::new(remote_url));
+        let keys = Keys {
+            key: random(),
+            wider: random(),
+        };
+        if spec.is_some_and(|spec| spec.commands().is_some()) {
+            secrets.mint("key of the authority", &keys.key);
+            secrets.mint("wider key of the authority", &keys.wider);
+        }
         Self {
             inner: Arc::new(Inner {
                 spec: spec.cloned(),
+                issuer,
                 secrets,
+                keys,
                 runs: Mutex::default(),
             }),
         }
@@ -87,59 +148,125 @@ impl Authority {
 
     /// The credentials of this run: made and registered as secrets the first time, the same ones from then on. The
     /// revoked session has those of run A.
-    pub fn mint(&self, run: Session) -> Issued {
+    pub fn mint(&self, run: Session) -> Result<Issued, RemoteError> {
         let session = owner(run);
         let mut runs = self.runs();
         if let Some(known) = runs.iter().find(|run| run.session == session) {
-            return known.issued.clone();
+            return Ok(known.issued.clone());
         }
+        let (token, expires) = self.access_token(session)?;
         let issued = Issued {
-            token: random(),
+            token,
             derived: random(),
+            refresh: random(),
         };
         let name = letter(session).to_uppercase();
-        self.inner
-            .secrets
-            .mint(&format!("token of run {name}"), &issued.token);
-        self.inner
-            .secrets
-            .mint(&format!("derived token of run {name}"), &issued.derived);
+        for (what, value) in [
+            ("token", &issued.token),
+            ("derived token", &issued.derived),
+            ("refresh token", &issued.refresh),
+        ] {
+            self.inner
+                .secrets
+                .mint(&format!("{what} of run {name}"), value);
+        }
         runs.push(Run {
             session,
             issued: issued.clone(),
+            refreshed: Vec::new(),
+            expires,
             revoked: false,
+            credential_revoked: false,
         });
-        issued
+        Ok(issued)
+    }
+
+    /// A credential that somebody else has issued for this run.
+    pub fn take_issued(&self, run: Session, token: &str) {
+        let session = owner(run);
+        let name = letter(session).to_uppercase();
+        self.inner
+            .secrets
+            .mint(&format!("issued token of run {name}"), token);
+        for run in self.runs().iter_mut().filter(|run| run.session == session) {
+            run.issued.token = token.to_owned();
+        }
+    }
+
+    /// A new access token of a run, and when it ends.
+    fn access_token(&self, session: Session) -> Result<(String, i64), RemoteError> {
+        let Some((oauth, issuer)) = self.oauth() else {
+            return Ok((random(), i64::MAX));
+        };
+        let lifetime = oauth.lifetime.0.as_secs().max(1);
+        let token = match oauth.tokens {
+            Tokens::Opaque => random(),
+            Tokens::Jwt => issuer
+                .jwt(Grant {
+                    user: &user(session),
+                    lifetime,
+                })
+                .map_err(RemoteError::Issuer)?,
+        };
+        Ok((token, oauth::now().saturating_add_unsigned(lifetime)))
     }
 
     /// From the return of this call on, no credential of the run is accepted, unless the drill says that the second one
     /// outlives it.
     pub fn revoke(&self, run: Session) {
         let session = owner(run);
-        for run in self.runs().iter_mut() {
-            if run.session == session {
-                run.revoked = true;
-            }
+        for run in self.runs().iter_mut().filter(|run| run.session == session) {
+            run.revoked = true;
         }
+    }
+
+    /// As [`Authority::revoke`], of the first credential alone, and of what was refreshed with it.
+    pub fn revoke_credential(&self, run: Session) {
+        let session = owner(run);
+        for run in self.runs().iter_mut().filter(|run| run.session == session) {
+            run.credential_revoked = true;
+        }
+    }
+
+    /// What an authority that performs the calls itself shows to the remote.
+    pub fn keys(&self) -> &Keys {
+        &self.inner.keys
+    }
+
+    /// Where the authorisation server answers.
+    pub fn issuer(&self) -> Option<&str> {
+        self.inner.issuer.as_ref().map(Issuer::url)
     }
 
     /// The header that carries the credential; `None` where the drill names one that HTTP does not know.
     pub(super) fn header(&self) -> Option<HeaderName> {
+        self.header_name().parse().ok()
+    }
+
+    fn header_name(&self) -> &str {
         let spec = self.inner.spec.as_ref();
-        spec.map_or(DEFAULT_HEADER, |spec| spec.bearer.as_str())
-            .parse()
-            .ok()
+        spec.map_or(DEFAULT_HEADER, spec::Authority::header)
     }
 
     /// The exchange route, if the drill has one.
     pub(super) fn exchange(&self) -> Option<&spec::Exchange> {
-        self.inner.spec.as_ref()?.exchange.as_ref()
+        self.inner.spec.as_ref()?.exchange()
+    }
+
+    fn oauth(&self) -> Option<(&spec::Oauth, &Issuer)> {
+        Some((
+            self.inner.spec.as_ref()?.oauth()?,
+            self.inner.issuer.as_ref()?,
+        ))
+    }
+
+    pub(super) fn has_issuer(&self) -> bool {
+        self.inner.issuer.is_some()
     }
 
     /// Judges what these headers present; `then` runs before anybody can revoke.
     pub(super) fn judge<T>(&self, headers: &HeaderMap, then: impl FnOnce(Judged) -> T) -> T {
-        let spec = self.inner.spec.as_ref();
-        let name = spec.map_or(DEFAULT_HEADER, |spec| spec.bearer.as_str());
+        let name = self.header_name();
         let presented = headers.get(name).map(|value| {
             let text = value.to_str().unwrap_or_default().trim();
             token_in(name, text)
@@ -154,17 +281,12 @@ impl Authority {
         then: impl FnOnce(Judged) -> T,
     ) -> T {
         let runs = self.runs();
-        let known = presented.and_then(|token| {
-            runs.iter().find_map(|run| {
-                let derived = run.issued.derived == token;
-                (derived || run.issued.token == token).then_some((run, derived))
-            })
-        });
-        let bearer = known.map_or_else(Bearer::default, |(run, derived)| Bearer {
-            user: format!("run-{}", letter(run.session)),
-            token: run.issued.token.clone(),
-            derived: run.issued.derived.clone(),
-            by_derived: derived,
+        let known = presented.and_then(|token| find(&runs, token));
+        let bearer = known.as_ref().map_or_else(Bearer::default, |found| Bearer {
+            user: user(found.run.session),
+            token: found.run.issued.token.clone(),
+            derived: found.run.issued.derived.clone(),
+            by_derived: found.derived,
         });
         let Some(spec) = &self.inner.spec else {
             return then(Judged {
@@ -173,21 +295,23 @@ impl Authority {
                 bearer,
             });
         };
-        let credential = match (presented, known) {
-            (None, _) => Credential::Absent,
-            (Some(_), None) => Credential::Foreign,
-            (Some(_), Some((run, derived))) => Credential::Run {
-                run: run.session,
-                derived,
-                revoked: run.revoked,
-            },
-        };
-        let outlives = spec.exchange.as_ref().is_some_and(|e| e.outlives_run);
-        let accepted = match credential {
-            Credential::Run {
-                derived, revoked, ..
-            } => !revoked || (derived && outlives),
-            Credential::Absent | Credential::Foreign => false,
+        let (credential, accepted) = match (presented, known) {
+            (None, _) => (Credential::Absent, false),
+            (Some(token), None) if spec.commands().is_some() && self.inner.keys.contains(token) => {
+                let wider = token == self.inner.keys.wider;
+                (Credential::Authority { wider }, true)
+            }
+            (Some(_), None) => (Credential::Foreign, false),
+            (Some(_), Some(found)) => {
+                let revoked = is_revoked(spec, &found);
+                let credential = Credential::Run {
+                    run: found.run.session,
+                    derived: found.derived,
+                    revoked,
+                };
+                let is_taken = !revoked || takes_revoked(spec, &found);
+                (credential, is_taken && oauth::now() < found.expires)
+            }
         };
         then(Judged {
             credential,
@@ -196,12 +320,142 @@ impl Authority {
         })
     }
 
+    /// Judges what a request to the authorisation server presents. A refresh token that does not count is refused; whatever
+    /// else is wrong with the request, the endpoint says itself.
+    pub(super) fn judge_grant<T>(
+        &self,
+        endpoint: Endpoint,
+        body: &[u8],
+        then: impl FnOnce(Judged) -> T,
+    ) -> T {
+        let runs = self.runs();
+        let refresh = (endpoint == Endpoint::Token)
+            .then(|| oauth::field_of(body, "refresh_token"))
+            .flatten();
+        let known = runs
+            .iter()
+            .find(|run| refresh.as_deref() == Some(&*run.issued.refresh));
+        let (credential, accepted) = match (known, refresh.is_some()) {
+            (Some(run), _) => {
+                let revoked = run.revoked || run.credential_revoked;
+                let outlives = self
+                    .oauth()
+                    .is_some_and(|(oauth, _)| oauth.refresh_outlives_run);
+                let credential = Credential::Run {
+                    run: run.session,
+                    derived: false,
+                    revoked,
+                };
+                (credential, !revoked || outlives)
+            }
+            (None, true) => (Credential::Foreign, false),
+            (None, false) => (Credential::Absent, true),
+        };
+        then(Judged {
+            credential,
+            accepted,
+            bearer: Bearer::default(),
+        })
+    }
+
+    /// Answers a request to the authorisation server that was not refused. An error is ours.
+    pub(super) fn grant(&self, endpoint: Endpoint, request: &Request) -> Result<Reply, String> {
+        let Some((oauth, issuer)) = self.oauth() else {
+            return Err("there is no authorisation server".to_owned());
+        };
+        let token = || oauth::field(request, "token").unwrap_or_default();
+        match endpoint {
+            Endpoint::Keys => issuer.keys(),
+            Endpoint::Metadata => issuer.metadata(),
+            Endpoint::Introspect => self.judge_token(Some(&token()), |judged| {
+                let counts = judged.accepted
+                    && !matches!(judged.credential, Credential::Run { revoked: true, .. });
+                let active = counts.then(|| Active {
+                    user: judged.bearer.user,
+                    expires: oauth::now().saturating_add_unsigned(oauth.lifetime.0.as_secs()),
+                });
+                oauth::introspected(active.as_ref())
+            }),
+            Endpoint::Revoke => {
+                let token = token();
+                for run in self.runs().iter_mut() {
+                    let issued = &run.issued;
+                    let is_first = [&issued.token, &issued.refresh].contains(&&token);
+                    if is_first || run.refreshed.iter().any(|access| access.token == token) {
+                        run.credential_revoked = true;
+                    }
+                }
+                oauth::revoked()
+            }
+            Endpoint::Token => {
+                let Some(refresh) = oauth::field(request, "refresh_token") else {
+                    return Ok(oauth::unsupported_grant());
+                };
+                if oauth::field(request, "grant_type").as_deref() != Some("refresh_token") {
+                    return Ok(oauth::unsupported_grant());
+                }
+                let mut runs = self.runs();
+                let Some(run) = runs.iter_mut().find(|run| run.issued.refresh == refresh) else {
+                    return Ok(oauth::invalid_grant());
+                };
+                let (token, expires) = self
+                    .access_token(run.session)
+                    .map_err(|error| error.to_string())?;
+                let name = letter(run.session).to_uppercase();
+                self.inner
+                    .secrets
+                    .mint(&format!("refreshed token of run {name}"), &token);
+                run.refreshed.push(Access {
+                    token: token.clone(),
+                    expires,
+                });
+                oauth::refreshed(&token, &refresh, oauth.lifetime.0.as_secs())
+            }
+        }
+    }
+
     fn runs(&self) -> MutexGuard<'_, Vec<Run>> {
         self.inner
             .runs
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn find<'r>(runs: &'r [Run], token: &str) -> Option<Found<'r>> {
+    runs.iter().find_map(|run| {
+        let found = |derived, expires| Found {
+            run,
+            derived,
+            expires,
+        };
+        if run.issued.token == token {
+            return Some(found(false, run.expires));
+        }
+        if run.issued.derived == token {
+            return Some(found(true, i64::MAX));
+        }
+        let refreshed = run.refreshed.iter().find(|access| access.token == token)?;
+        Some(found(true, refreshed.expires))
+    })
+}
+
+/// Whether the run, or this credential of it, was revoked.
+fn is_revoked(spec: &spec::Authority, found: &Found<'_>) -> bool {
+    // What was refreshed goes with the token that it was refreshed by; what was exchanged is another credential.
+    let is_of_chain = !found.derived || spec.oauth().is_some();
+    found.run.revoked || (found.run.credential_revoked && is_of_chain)
+}
+
+/// Whether the remote takes this credential although it was revoked, as the drill says.
+fn takes_revoked(spec: &spec::Authority, found: &Found<'_>) -> bool {
+    let outlives = spec
+        .exchange()
+        .is_some_and(|exchange| exchange.outlives_run);
+    let by_oauth = spec.oauth().is_some_and(|oauth| {
+        oauth.resource == Resource::ChecksSignature || (oauth.refresh_outlives_run && found.derived)
+    });
+    (outlives && found.derived) || by_oauth
 }
 
 /// The token without its scheme. Headers of an API's own (`X-Api-Key`) mostly carry none, so there it may be absent;
@@ -224,6 +478,11 @@ fn owner(run: Session) -> Session {
     }
 }
 
+/// By what name the remote knows the run.
+fn user(session: Session) -> String {
+    format!("run-{}", letter(session))
+}
+
 fn letter(session: Session) -> &'static str {
     match session {
         Session::Beside => "beside",
@@ -241,16 +500,22 @@ fn random() -> String {
 mod tests {
     use super::*;
 
+    const REMOTE: &str = "http://127.0.0.1:1";
+
     fn authority(outlives_run: bool) -> Authority {
-        let spec = spec::Authority {
+        let spec = spec::Authority::Bearer(spec::Bearer {
             bearer: "Authorization".to_owned(),
             exchange: Some(spec::Exchange {
                 on: "POST /token".to_owned(),
                 outlives_run,
                 reply: spec::Reply::default(),
             }),
-        };
-        Authority::new(Some(&spec), Secrets::default())
+        });
+        Authority::new(Some(&spec), Secrets::default(), REMOTE)
+    }
+
+    fn minted(authority: &Authority, run: Session) -> Issued {
+        authority.mint(run).unwrap()
     }
 
     fn judge(authority: &Authority, header: Option<&str>) -> (Credential, bool) {
@@ -264,7 +529,9 @@ mod tests {
     #[test]
     fn what_was_minted_is_a_secret_from_then_on() {
         let secrets = Secrets::default();
-        let issued = Authority::new(None, secrets.clone()).mint(Session::A);
+        let issued = Authority::new(None, secrets.clone(), REMOTE)
+            .mint(Session::A)
+            .unwrap();
         assert!(issued.token.starts_with("drill-"));
         assert_eq!(secrets.conceal(&issued.token), "<token of run A>");
         assert_eq!(secrets.conceal(&issued.derived), "<derived token of run A>");
@@ -273,14 +540,20 @@ mod tests {
     #[test]
     fn the_revoked_session_has_the_credential_of_run_a() {
         let authority = authority(false);
-        assert_eq!(authority.mint(Session::A), authority.mint(Session::Revoked));
-        assert_ne!(authority.mint(Session::A), authority.mint(Session::B));
+        assert_eq!(
+            minted(&authority, Session::A),
+            minted(&authority, Session::Revoked)
+        );
+        assert_ne!(
+            minted(&authority, Session::A),
+            minted(&authority, Session::B)
+        );
     }
 
     #[test]
     fn a_request_without_a_credential_of_this_drill_is_refused() {
         let authority = authority(false);
-        let token = authority.mint(Session::A).token;
+        let token = minted(&authority, Session::A).token;
         assert_eq!(judge(&authority, None), (Credential::Absent, false));
         for foreign in [
             "Bearer drill-0",
@@ -301,7 +574,10 @@ mod tests {
     #[test]
     fn revoking_a_run_revokes_both_of_its_credentials_and_no_other() {
         let authority = authority(false);
-        let (a, b) = (authority.mint(Session::A), authority.mint(Session::B));
+        let (a, b) = (
+            minted(&authority, Session::A),
+            minted(&authority, Session::B),
+        );
         authority.revoke(Session::A);
         for (token, derived) in [(a.token, false), (a.derived, true)] {
             let expected = Credential::Run {
@@ -320,7 +596,7 @@ mod tests {
     #[test]
     fn a_derived_credential_may_outlive_its_run() {
         let authority = authority(true);
-        let a = authority.mint(Session::A);
+        let a = minted(&authority, Session::A);
         authority.revoke(Session::A);
         assert!(!judge(&authority, Some(&format!("Bearer {}", a.token))).1);
         let (credential, accepted) = judge(&authority, Some(&format!("Bearer {}", a.derived)));
@@ -337,8 +613,8 @@ mod tests {
 
     #[test]
     fn without_an_authority_nothing_is_checked_and_the_user_is_still_known() {
-        let authority = Authority::new(None, Secrets::default());
-        let token = authority.mint(Session::B).token;
+        let authority = Authority::new(None, Secrets::default(), REMOTE);
+        let token = minted(&authority, Session::B).token;
         assert_eq!(judge(&authority, None), (Credential::Absent, true));
         let user =
             authority.judge_token(Some(&token), |judged| (judged.accepted, judged.bearer.user));

@@ -5,6 +5,8 @@
 //!      gate: held before anything comes of it?
 //!            │                 ──> 401 refused
 //!            │                 ──> 404 unmatched, with a route to paste
+//!      gate: decision held?
+//!            │
 //!      gate: effect request held? ──> 503, 429 turned away
 //!            │
 //!         wiremock: matched, applied, answered <── sent once more by a proxy
@@ -22,15 +24,19 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use serde_json::{Map, Value};
 use tokio::net::TcpStream;
 use wiremock::http::{HeaderMap, HeaderName, HeaderValue, Method, Url};
 
 use crate::journal::{Credential, Event, Journal, excerpt};
+use crate::spec::Lookup;
 
+use super::authority::Judged;
 use super::gate::Gate;
+use super::oauth;
 use super::paste;
 use super::reply::Reply;
-use super::request::{NUMBER, Request};
+use super::request::{APPROVED, NUMBER, Request};
 use super::responder::{Answers, MADE};
 use super::route::Role;
 use super::stance::{Course, Pace};
@@ -100,6 +106,14 @@ impl Front {
         let routed = request
             .as_ref()
             .and_then(|request| Some((request, self.answers.routes.find(request)?)));
+        let endpoint = routed
+            .as_ref()
+            .and_then(|(_, (_, route, _))| match route.role {
+                Role::Oauth(endpoint) => Some(endpoint),
+                _ => None,
+            });
+        let is_approval =
+            matches!(&routed, Some((_, (_, route, _))) if matches!(route.role, Role::Approval));
         let (route, effect, key) = match &routed {
             Some((request, (_, route, captures))) => match &route.role {
                 Role::Effect { kind, key } => {
@@ -114,25 +128,32 @@ impl Front {
 
         // Numbered and written down inside the judgement: the journal has requests in the order of their numbers, and
         // none as accepted after its run was revoked.
-        let (number, credential, accepted) =
-            self.answers.authority.judge(&arrived.headers, |judged| {
-                let request = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
-                self.journal.append(Event::RequestReceived {
-                    request,
-                    connection,
-                    method: excerpt(arrived.method.as_str(), EXCERPT),
-                    target: excerpt(&arrived.target, EXCERPT),
-                    credential: judged.credential.clone(),
-                    route,
-                    effect,
-                    key: key.map(|key| excerpt(&key, EXCERPT)),
-                    body_bytes: arrived.body_bytes,
-                });
-                (request, judged.credential, judged.accepted)
+        let authority = &self.answers.authority;
+        let received = |judged: Judged| {
+            let request = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
+            self.journal.append(Event::RequestReceived {
+                request,
+                connection,
+                method: excerpt(arrived.method.as_str(), EXCERPT),
+                target: excerpt(&arrived.target, EXCERPT),
+                credential: judged.credential.clone(),
+                route,
+                effect,
+                key: key.map(|key| excerpt(&key, EXCERPT)),
+                body_bytes: arrived.body_bytes,
             });
+            (request, judged.credential, judged.accepted)
+        };
+        let (number, credential, accepted) = match endpoint {
+            Some(endpoint) => authority.judge_grant(endpoint, &arrived.body, received),
+            None => authority.judge(&arrived.headers, received),
+        };
         let applying = self.gate.before_anything(number, is_effect).await;
         let path = url.as_ref().map_or(arrived.target.as_str(), Url::path);
-        let (mut answer, made) = if !accepted {
+        let (mut answer, made) = if !accepted && endpoint.is_some() {
+            self.note_refused(number, credential);
+            (from_reply(number, oauth::invalid_grant()), false)
+        } else if !accepted && !is_approval {
             (self.refuse(number, credential), false)
         } else if arrived.body_bytes > MOST_BODY as u64 {
             let message = format!("the remote takes bodies of up to {MOST_BODY} bytes");
@@ -151,7 +172,11 @@ impl Front {
                 // It has had its answer: the gate held it as long as it was to be held.
                 return from_reply(number, turned_away(status));
             }
-            self.apply(number, arrived.clone()).await
+            let approved = match is_approval {
+                true => Some(self.gate.decide(number).await),
+                false => None,
+            };
+            self.apply(number, arrived.clone(), approved).await
         };
         drop(applying);
         let status = answer.status;
@@ -178,11 +203,15 @@ impl Front {
         answer
     }
 
-    fn refuse(&self, request: u32, credential: Credential) -> Answer {
+    fn note_refused(&self, request: u32, credential: Credential) {
         self.journal.append(Event::RequestRefused {
             request,
             credential,
         });
+    }
+
+    fn refuse(&self, request: u32, credential: Credential) -> Answer {
+        self.note_refused(request, credential);
         let mut answer = from_reply(request, refusal());
         answer.headers.insert(
             HeaderName::from_static("www-authenticate"),
@@ -192,8 +221,8 @@ impl Front {
     }
 
     /// What the remote makes of a request, and whether its reply speaks of an effect that it holds.
-    async fn apply(&self, number: u32, arrived: Arrived) -> (Answer, bool) {
-        let mut answer = match self.ask(number, arrived).await {
+    async fn apply(&self, number: u32, arrived: Arrived, approved: Option<bool>) -> (Answer, bool) {
+        let mut answer = match self.ask(number, arrived, approved).await {
             Ok(answer) => answer,
             Err(because) => {
                 let message = format!("the remote itself failed: {because}");
@@ -220,7 +249,7 @@ impl Front {
                 (as_request, judged.credential, judged.accepted)
             });
         if accepted {
-            self.apply(as_request, arrived).await.0
+            self.apply(as_request, arrived, None).await.0
         } else {
             self.refuse(as_request, credential)
         }
@@ -250,7 +279,41 @@ impl Front {
             body: Bytes::new(),
             body_bytes: 0,
         };
-        let status = match self.ask(0, arrived).await {
+        let status = match self.ask(0, arrived, None).await {
+            Ok(answer) => answer.status,
+            Err(_) => 502,
+        };
+        Some((route.on.clone(), status))
+    }
+
+    /// Cancels an effect past the wire and the gate. The route and the status.
+    pub async fn cancel(&self, effect: &str) -> Option<(String, u16)> {
+        let (route, by) = self.answers.routes.cancel()?;
+        let mut headers = HeaderMap::new();
+        let mut body = Bytes::new();
+        let mut target = route.pattern.path_with(&encoded(effect));
+        match by {
+            Lookup::Path(_) => {}
+            Lookup::Query(name) => {
+                target = format!("{target}?{}={}", encoded(name), encoded(effect))
+            }
+            Lookup::Header(name) => {
+                let name: HeaderName = name.parse().ok()?;
+                headers.insert(name, HeaderValue::from_str(effect).ok()?);
+            }
+            Lookup::Json(pointer) => {
+                body = Bytes::from(at_pointer(pointer, effect).to_string());
+                headers.insert("content-type", HeaderValue::from_static("application/json"));
+            }
+        }
+        let arrived = Arrived {
+            method: Method::from_bytes(route.pattern.method().as_bytes()).ok()?,
+            target,
+            headers,
+            body_bytes: body.len() as u64,
+            body,
+        };
+        let status = match self.ask(0, arrived, None).await {
             Ok(answer) => answer.status,
             Err(_) => 502,
         };
@@ -258,7 +321,12 @@ impl Front {
     }
 
     /// Has wiremock match and answer.
-    async fn ask(&self, number: u32, arrived: Arrived) -> Result<Answer, String> {
+    async fn ask(
+        &self,
+        number: u32,
+        arrived: Arrived,
+        approved: Option<bool>,
+    ) -> Result<Answer, String> {
         let stream = TcpStream::connect(self.mock)
             .await
             .map_err(|error| error.to_string())?;
@@ -274,6 +342,10 @@ impl Front {
         *request.headers_mut() = arrived.headers;
         drop_hop_headers(request.headers_mut());
         request.headers_mut().insert(NUMBER, number.into());
+        if let Some(approved) = approved {
+            let value = HeaderValue::from_static(if approved { "true" } else { "false" });
+            request.headers_mut().insert(APPROVED, value);
+        }
         request
             .headers_mut()
             .entry("host")
@@ -297,6 +369,22 @@ impl Front {
             pace: Pace::Whole,
         })
     }
+}
+
+/// As a segment of a path, or a value of a query.
+fn encoded(text: &str) -> String {
+    percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
+}
+
+/// An object, or objects in one another, with this text at this JSON pointer.
+fn at_pointer(pointer: &str, text: &str) -> Value {
+    pointer.rsplit('/').filter(|key| !key.is_empty()).fold(
+        Value::String(text.to_owned()),
+        |inner, key| {
+            let key = key.replace("~1", "/").replace("~0", "~");
+            Value::Object(Map::from_iter([(key, inner)]))
+        },
+    )
 }
 
 fn refusal() -> Reply {

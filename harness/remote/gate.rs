@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::journal::{Event, Journal};
-use crate::spec::Then;
+use crate::spec::{Decision, Then};
 
 use super::Hold;
 use super::stance::{Course, Pace, Part, Stance};
@@ -56,6 +56,16 @@ impl Gate {
     /// The client is being killed: from now on effect requests are met as `then` says.
     pub fn crash(&self, then: Then) {
         self.stance.send_modify(|stance| stance.crash(then));
+    }
+
+    /// What becomes of a decision that is held.
+    pub fn decide_as(&self, decision: Decision) {
+        self.stance.send_modify(|stance| stance.decide_as(decision));
+    }
+
+    /// Run A is revoked: decisions that waited for that are given.
+    pub fn give_decisions(&self) {
+        self.stance.send_modify(Stance::give_decisions);
     }
 
     /// The client is gone: what waits for that goes on.
@@ -126,6 +136,41 @@ impl Gate {
                 .append(Event::RequestTurnedAway { request, status });
             Err(status)
         })
+    }
+
+    /// Decides about a call, and returns when the decision is to be given, and what is given.
+    pub async fn decide(&self, request: u32) -> bool {
+        self.hold_decision(request, Hold::Approval).await;
+        self.journal.append(Event::Decided {
+            request,
+            approved: true,
+        });
+        self.hold_decision(request, Hold::Decision).await;
+        let given = self.look(|stance| stance.approves());
+        if !given {
+            self.journal.append(Event::Decided {
+                request,
+                approved: false,
+            });
+        }
+        given
+    }
+
+    /// Returns when a decision may be made, or be given.
+    async fn hold_decision(&self, request: u32, at: Hold) {
+        let held = self.look(|stance| {
+            let held = stance.holds_decision(at);
+            if held {
+                self.journal.append(Event::DecisionHeld {
+                    request,
+                    made: at == Hold::Decision,
+                });
+            }
+            held
+        });
+        if held {
+            self.until(Stance::decisions_go_on).await;
+        }
     }
 
     fn note_request(&self, stance: &mut Stance, request: u32, is_effect: bool) {

@@ -35,6 +35,7 @@ mod front;
 mod gate;
 mod ledger;
 mod lookout;
+mod oauth;
 mod packet;
 mod paste;
 mod queue;
@@ -58,7 +59,7 @@ use serde_json::{Map, Value};
 use wiremock::MockServer;
 
 use crate::journal::{Event, Journal};
-use crate::spec::{self, Templates, Then};
+use crate::spec::{self, Decision, Templates, Then};
 
 use door::Door;
 use front::Front;
@@ -103,6 +104,10 @@ pub enum Hold {
     Connection {
         nth: u32,
     },
+    /// Requests for a decision, before anything is decided.
+    Approval,
+    /// Decisions that were made.
+    Decision,
     /// Effect requests, whole, before they are applied.
     Request,
     /// Replies to effects that were applied.
@@ -135,6 +140,8 @@ impl Hold {
 pub enum RemoteError {
     #[error("the route `{on}` cannot be read: {because}")]
     Route { on: String, because: &'static str },
+    #[error("failed to make a token of the authorisation server: {0}")]
+    Issuer(String),
     #[error("failed to {doing}: {source}")]
     Io {
         doing: &'static str,
@@ -162,7 +169,7 @@ impl Remote {
         surroundings: Map<String, Value>,
     ) -> Result<Self, RemoteError> {
         let answers = Arc::new(Answers {
-            routes: Routes::new(spec, authority.exchange())?,
+            routes: Routes::new(spec, authority.exchange(), authority.has_issuer())?,
             authority,
             ledger: Ledger::new(journal.clone()),
             templates: Templates::default(),
@@ -213,6 +220,16 @@ impl Remote {
         self.front.gate.crash(then);
     }
 
+    /// What becomes of a decision that is held, from the crash on. To be said before it.
+    pub fn decide(&self, decision: Decision) {
+        self.front.gate.decide_as(decision);
+    }
+
+    /// Run A is revoked: decisions that waited for that are given.
+    pub fn give_decisions(&self) {
+        self.front.gate.give_decisions();
+    }
+
     /// The client is gone: what `then` says happens from now on.
     pub fn lose_client(&self) {
         self.front.gate.lose_client();
@@ -248,6 +265,18 @@ impl Remote {
         let (route, status) = self.front.probe(token).await?;
         self.journal.append(Event::Probed { route, status });
         Some(status)
+    }
+
+    /// Cancels this effect from inside the harness, with a credential that nobody revokes. Nothing happens where the drill
+    /// has no route for it.
+    pub async fn cancel(&self, effect: &str) {
+        if let Some((route, status)) = self.front.cancel(effect).await {
+            self.journal.append(Event::CancelAsked {
+                effect: effect.to_owned(),
+                route,
+                status,
+            });
+        }
     }
 
     /// What the remote has applied so far.

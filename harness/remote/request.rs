@@ -12,6 +12,9 @@ use super::route::Captures;
 /// taken from the server under drill.
 pub(super) const NUMBER: &str = "x-cargo-drill-request";
 
+/// Says what was decided about the call that a request asks about; between the same two.
+pub(super) const APPROVED: &str = "x-cargo-drill-approved";
+
 /// A request that has arrived whole.
 #[derive(Debug)]
 pub(super) struct Request {
@@ -29,6 +32,7 @@ impl Request {
     pub fn new(method: &Method, url: &Url, headers: &HeaderMap, body: &[u8]) -> Self {
         let mut headers = headers.clone();
         headers.remove(NUMBER);
+        headers.remove(APPROVED);
         Self {
             method: method.as_str().to_owned(),
             path: url.path().to_owned(),

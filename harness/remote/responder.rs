@@ -15,7 +15,7 @@ use crate::spec::{Lookup, Templates};
 use super::authority::{Authority, Bearer};
 use super::ledger::{Ledger, Outcome};
 use super::reply::Reply;
-use super::request::{NUMBER, Request};
+use super::request::{APPROVED, NUMBER, Request};
 use super::route::{Captures, Role, Route, Routes};
 
 /// Says to the front, and to nobody else, that the reply speaks of an effect that the remote holds.
@@ -53,7 +53,7 @@ impl Answers {
         server
     }
 
-    fn respond(&self, number: u32, request: &Request) -> (Reply, bool) {
+    fn respond(&self, number: u32, request: &Request, approved: Option<bool>) -> (Reply, bool) {
         let Some((_, route, captures)) = self.routes.find(request) else {
             let reply = Reply::error(404, "not_found", "no route of the drill matches");
             return (reply, false);
@@ -67,6 +67,7 @@ impl Answers {
             request,
             captures,
             bearer,
+            approved,
         };
         scene.play(number).unwrap_or_else(|because| {
             self.journal.append(Event::RouteFailed {
@@ -87,6 +88,8 @@ struct Scene<'a> {
     request: &'a Request,
     captures: Captures,
     bearer: Bearer,
+    /// What was decided, where a decision was asked for.
+    approved: Option<bool>,
 }
 
 impl Scene<'_> {
@@ -102,7 +105,13 @@ impl Scene<'_> {
                 ),
                 false,
             )),
-            Role::Plain | Role::Identity | Role::Exchange => Ok((self.render(None, None)?, false)),
+            Role::Oauth(endpoint) => {
+                let answer = self.answers.authority.grant(*endpoint, self.request);
+                Ok((answer?, false))
+            }
+            Role::Plain | Role::Identity | Role::Exchange | Role::Approval => {
+                Ok((self.render(None, None)?, false))
+            }
             Role::Effect { kind, key } => {
                 let key = self.look_up(key.as_ref());
                 // Taken before the ledger is locked for the effect itself.
@@ -180,6 +189,9 @@ impl Scene<'_> {
                 "derived": self.bearer.derived,
             }),
         );
+        if let Some(approved) = self.approved {
+            variables.insert("decision".to_owned(), json!({ "approved": approved }));
+        }
         if let Some(effect) = effect {
             variables.insert("effect".to_owned(), effect);
         }
@@ -225,13 +237,14 @@ impl Respond for RouteResponder {
             .get(NUMBER)
             .and_then(|value| value.to_str().ok()?.parse().ok())
             .unwrap_or_default();
+        let approved = request.headers.get(APPROVED).map(|value| value == "true");
         let request = Request::new(
             &request.method,
             &request.url,
             &request.headers,
             &request.body,
         );
-        let (mut reply, made) = self.answers.respond(number, &request);
+        let (mut reply, made) = self.answers.respond(number, &request, approved);
         if made {
             reply.headers.push((
                 HeaderName::from_static(MADE),

@@ -5,9 +5,10 @@ use serde_json::{Map, Value};
 use crate::spec::{self, Lookup};
 
 use super::RemoteError;
+use super::oauth::Endpoint;
 use super::request::{Request, decoded};
 
-/// The routes of a drill, in order; the authority's exchange before them, so that no route hides it.
+/// The routes of a drill, in order; what belongs to the authority before them, so that no route hides it.
 #[derive(Debug)]
 pub(super) struct Routes {
     routes: Vec<Route>,
@@ -30,6 +31,10 @@ pub(super) enum Role {
     Identity,
     /// Gives the bearer the second credential.
     Exchange,
+    /// A part of the drill's own authorisation server.
+    Oauth(Endpoint),
+    /// Asks for a decision.
+    Approval,
     Effect {
         kind: String,
         key: Option<Lookup>,
@@ -48,6 +53,7 @@ impl Routes {
     pub fn new(
         spec: &spec::Remote,
         exchange: Option<&spec::Exchange>,
+        has_issuer: bool,
     ) -> Result<Self, RemoteError> {
         let exchange = exchange.map(|exchange| {
             Ok(Route {
@@ -57,8 +63,18 @@ impl Routes {
                 reply: exchange.reply.clone(),
             })
         });
+        let issuer = Endpoint::ALL.into_iter().filter(|_| has_issuer);
+        let issuer = issuer.map(|endpoint| {
+            Ok(Route {
+                pattern: Pattern::parse(&endpoint.on())?,
+                on: endpoint.on(),
+                role: Role::Oauth(endpoint),
+                reply: spec::Reply::default(),
+            })
+        });
         let routes = exchange
             .into_iter()
+            .chain(issuer)
             .chain(spec.routes.iter().map(Route::new))
             .collect::<Result<_, _>>()?;
         Ok(Self { routes })
@@ -77,6 +93,14 @@ impl Routes {
         self.routes
             .iter()
             .find(|route| matches!(route.role, Role::Identity))
+    }
+
+    /// The route that cancels an effect, and where it says which.
+    pub fn cancel(&self) -> Option<(&Route, &Lookup)> {
+        self.routes.iter().find_map(|route| match &route.role {
+            Role::Cancel { by, .. } => Some((route, by.as_ref()?)),
+            _ => None,
+        })
     }
 
     pub fn len(&self) -> usize {
@@ -102,10 +126,13 @@ impl Route {
         if spec.identity {
             roles.push(Role::Identity);
         }
+        if spec.approval {
+            roles.push(Role::Approval);
+        }
         if roles.len() > 1 {
             return Err(RemoteError::Route {
                 on: spec.on.clone(),
-                because: "a route is at most one of `effect`, `find`, `cancel` and `identity`",
+                because: "a route is at most one of `effect`, `find`, `cancel`, `identity` and `approval`",
             });
         }
         Ok(Self {
@@ -302,6 +329,6 @@ mod tests {
             "routes": [{ "on": "POST /x", "effect": "x", "cancel": "x" }]
         }))
         .unwrap();
-        assert!(Routes::new(&remote, None).is_err());
+        assert!(Routes::new(&remote, None, false).is_err());
     }
 }

@@ -8,7 +8,7 @@
 //!                        request             unless withheld     request that comes late     │
 //! ```
 
-use crate::spec::Then;
+use crate::spec::{Decision, Then};
 
 use super::Hold;
 
@@ -68,6 +68,9 @@ pub(super) struct Stance {
     hold: Hold,
     /// From the crash on.
     next: Option<Then>,
+    decision: Decision,
+    /// Decisions that waited for the revocation go on.
+    decisions_given: bool,
     client_gone: bool,
     released: bool,
     /// The effect request that was held first.
@@ -93,6 +96,8 @@ impl Stance {
         Self {
             hold,
             next: None,
+            decision: Decision::Given,
+            decisions_given: false,
             client_gone: false,
             released: false,
             held: None,
@@ -115,6 +120,14 @@ impl Stance {
             .held
             .filter(|(_, part)| part.suits(then))
             .map(|(request, _)| request);
+    }
+
+    pub fn decide_as(&mut self, decision: Decision) {
+        self.decision = decision;
+    }
+
+    pub fn give_decisions(&mut self) {
+        self.decisions_given = true;
     }
 
     pub fn lose_client(&mut self) {
@@ -167,6 +180,28 @@ impl Stance {
     /// Whether what is held goes on now.
     pub fn goes_on(&self) -> bool {
         self.released || (self.client_gone && self.next != Some(Then::Held))
+    }
+
+    /// Whether a decision waits here: before it is made (`Hold::Approval`), or before it is given (`Hold::Decision`). One
+    /// that waits for the revocation waits wherever it is asked for.
+    pub fn holds_decision(&self, at: Hold) -> bool {
+        if self.is_before_crash() {
+            return self.hold == at;
+        }
+        at == Hold::Decision && !self.decisions_go_on()
+    }
+
+    /// Whether decisions that wait are given now.
+    pub fn decisions_go_on(&self) -> bool {
+        match self.decision {
+            Decision::AfterRevocation => self.decisions_given,
+            Decision::Given | Decision::Refused => self.released || self.client_gone,
+        }
+    }
+
+    /// What is decided.
+    pub fn approves(&self) -> bool {
+        self.decision != Decision::Refused
     }
 
     fn is_before_crash(&self) -> bool {

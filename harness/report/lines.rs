@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::judge::Moments;
+
 use super::outcome::{SnapshotState, TrialResult, TrialVerdict};
 use super::style::{Shape, Style, one_line, spell_seconds};
 
@@ -66,8 +68,39 @@ pub fn pretty_line(trial: &TrialResult, style: &Style) -> String {
         if let Some(error) = &trial.error {
             below(&mut out, "", &style.sentence(error, NAME_AT));
         }
+        if let Some(moments) = spell_moments(&trial.moments) {
+            below(&mut out, "", &style.dim(&moments));
+        }
     }
     out
+}
+
+/// The three moments, in the order in which they came: `last operation POST /builds at 12 ms, client gone at 15 ms`.
+pub(super) fn spell_moments(moments: &Moments) -> Option<String> {
+    let operation = moments.last_operation.as_ref();
+    let mut came: Vec<(u64, String)> = [
+        (moments.client_gone, "client gone".to_owned()),
+        (
+            operation.map(|operation| operation.at),
+            format!(
+                "last operation {}",
+                operation.map_or("", |operation| operation.name.as_str())
+            ),
+        ),
+        (moments.revoked, "authority revoked".to_owned()),
+    ]
+    .into_iter()
+    .filter_map(|(at, what)| Some((at?, what)))
+    .collect();
+    came.sort();
+    let spelled: Vec<String> = came
+        .iter()
+        .map(|(at, what)| {
+            let seconds = std::time::Duration::from_nanos(*at).as_secs_f64();
+            format!("{} at {}", one_line(what), spell_seconds(seconds))
+        })
+        .collect();
+    (!spelled.is_empty()).then(|| spelled.join(", "))
 }
 
 /// `--format terse`: one character a trial.

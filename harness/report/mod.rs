@@ -19,6 +19,7 @@ mod approve;
 mod atomic;
 mod boundaries;
 mod closing;
+mod incident;
 mod junit;
 mod lines;
 mod manifest;
@@ -38,6 +39,7 @@ mod samples;
 pub use answers::{render_judgement, render_unstable};
 pub use approve::{Accepted, Pending, accept, pending, stale};
 pub use closing::{Closing, SnapshotDiff, UnmatchedRoute, render_closing};
+pub use incident::render_incidents;
 pub use junit::render_junit;
 pub use lines::{json_line, pretty_line, terse_mark};
 pub use manifest::{

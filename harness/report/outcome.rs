@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::journal::{Secrets, printable};
-use crate::judge::{Answer, Judgement, Skipped, Tally, Verdict};
+use crate::judge::{Answer, Judgement, Moments, Skipped, Tally, Verdict};
 use crate::spec::{CrashPoint, Question};
 
 /// The longest name of a file that is made of a trial's name, in bytes; the usual limit of a file system is 255.
@@ -131,6 +131,9 @@ pub struct TrialResult {
     /// Questions that the drill lists as known to be broken here, and that are not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stale_known: Vec<Question>,
+    /// Client gone, last operation started, authority revoked: in ns since the trial's start.
+    #[serde(default, skip_serializing_if = "Moments::is_empty")]
+    pub moments: Moments,
     /// Why the trial is an `error`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -163,6 +166,7 @@ impl TrialResult {
             answers: judgement.answers,
             skipped: judgement.skipped,
             stale_known: judgement.stale_known,
+            moments: judgement.moments,
             error: judgement.error,
             ..Self::bare(name, judgement.verdict.into())
         }
@@ -239,6 +243,7 @@ impl TrialResult {
             answers: Vec::new(),
             skipped: Vec::new(),
             stale_known: Vec::new(),
+            moments: Moments::default(),
             error: None,
             reason: None,
             bundle: None,
@@ -308,6 +313,7 @@ mod tests {
             )],
             skipped: Vec::new(),
             stale_known: Vec::new(),
+            moments: Moments::default(),
             error: None,
         };
         let result = TrialResult::judged(

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Results, RunId, SnapshotState, TrialName, TrialResult};
 use crate::journal::Secrets;
-use crate::judge::{Answer, Judgement, Repeat, Skipped, Verdict, together};
+use crate::judge::{Answer, Judgement, Moments, Repeat, Skipped, Verdict, together};
 use crate::spec::{CrashPoint, Question};
 
 pub fn name(drill: &str, point: CrashPoint) -> TrialName {
@@ -41,6 +41,7 @@ pub fn trial(name: &TrialName, answers: Vec<Answer>) -> TrialResult {
         answers,
         skipped: Vec::new(),
         stale_known: Vec::new(),
+        moments: Moments::default(),
         error: None,
     };
     let bundle = name.file_stem();
@@ -64,6 +65,7 @@ pub fn unstable() -> TrialResult {
                 answers,
                 skipped: Vec::new(),
                 stale_known: Vec::new(),
+                moments: Moments::default(),
                 error: None,
             },
             cut_short: false,

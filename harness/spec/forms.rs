@@ -13,8 +13,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use super::model::{
-    AllowedHelper, Boundary, Call, Correlation, Count, CpuTime, Crash, CrashPoint, Errno, Helpers,
-    Kill, Recover, Recovery, ReplyTiming, Signal, Size, Span, Status, Stream, Syscall, Then,
+    AllowedHelper, Boundary, Call, Correlation, Count, CpuTime, Crash, CrashPoint, Decision, Errno,
+    Helpers, Kill, Recover, Recovery, ReplyTiming, Signal, Size, Span, Status, Stream, Syscall,
+    Then,
 };
 
 /// A crash point, or a crash point with what is done at it.
@@ -45,6 +46,9 @@ pub struct CrashMap {
     reply: ReplyTiming,
     /// What the remote does next with the call's effect request, in place of `reply`.
     then: Option<Then>,
+    /// What becomes of a decision that is held.
+    #[serde(default)]
+    decision: Decision,
     /// Instead of a kill: the client lives, closes these in order and reads on.
     #[serde(default)]
     close: Vec<Stream>,
@@ -75,6 +79,7 @@ impl From<CrashForm> for Crash {
                 signal: Signal::default(),
                 reply: ReplyTiming::default(),
                 then: None,
+                decision: Decision::default(),
                 close: Vec::new(),
                 connection: None,
                 syscall: None,
@@ -95,6 +100,7 @@ impl From<CrashForm> for Crash {
                 signal: map.signal,
                 reply: map.reply,
                 then: map.then,
+                decision: map.decision,
                 close: map.close,
                 connection: map.connection,
                 syscall: map.syscall,

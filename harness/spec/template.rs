@@ -15,7 +15,7 @@ pub struct TemplateError {
 }
 
 /// The template engine, with the rules that hold everywhere in a drill.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Templates {
     environment: Environment<'static>,
 }

@@ -8,9 +8,12 @@ use tokio::time::Instant;
 use super::crash::{Aftermath, survivors};
 use super::stage::Stage;
 use super::{TrialError, enter};
-use crate::journal::{CallRole, Event, Moment, Phase, Session};
+use crate::journal::{AnswerShape, CallRole, Event, Moment, Phase, Session};
 use crate::session::{LiveSession, Write};
-use crate::spec::{Call, Recovery, Signal, Stream};
+use crate::spec::{Authority, Call, Recovery, Revocable, Signal, Stream};
+
+/// Who revokes.
+pub(super) const OPERATOR: &str = "the drill, as the operator";
 
 /// Between SIGTERM and SIGKILL.
 const TERM_WITHIN: Duration = Duration::from_secs(2);
@@ -26,17 +29,13 @@ const SHIFTS: u32 = 3;
 
 /// Revokes run A, watches the survivors' attempts, and stops them: SIGTERM, a look, SIGKILL.
 pub(super) async fn revoke_and_stop(
-    stage: &Stage,
+    stage: &mut Stage,
     live: &LiveSession,
     aftermath: &Aftermath,
 ) -> Result<(), TrialError> {
     if let Some(within) = revocation_within(stage) {
         enter(&stage.journal, Phase::Revoke);
-        stage.authority.revoke(Session::A);
-        stage.journal.append(Event::Revoked { run: Session::A });
-        if let Some(remote) = &stage.remote {
-            remote.probe(&stage.identity(Session::A).token).await;
-        }
+        revoke(stage).await?;
         wait_until_empty(stage, aftermath, Instant::now() + within).await?;
     }
     enter(&stage.journal, Phase::Stop);
@@ -54,7 +53,53 @@ pub(super) async fn revoke_and_stop(
             .await?;
     }
     stage.read_record(Moment::AfterStop);
+    stage.read_refusals(Moment::AfterStop).await?;
     sweep(stage).await
+}
+
+/// Revokes what the drill says, in the order of the lives: the credential, and then the run. Each is tried afterwards.
+async fn revoke(stage: &mut Stage) -> Result<(), TrialError> {
+    let drill = Arc::clone(&stage.drill);
+    let asked = |of| {
+        drill
+            .expect
+            .revocation
+            .ask()
+            .is_some_and(|asked| asked.of.contains(&of))
+    };
+    let (run, by) = (Session::A, OPERATOR.to_owned());
+    if asked(Revocable::Credential) {
+        stage.authority.revoke_credential(run);
+        let of = Revocable::Credential;
+        stage.journal.append(Event::Revoked {
+            run,
+            of,
+            by: by.clone(),
+        });
+        probe(stage).await;
+    }
+    if asked(Revocable::Run) {
+        // Where the authority stands outside, only its own word counts.
+        if stage.revoke_by_command().await? == Some(false) {
+            return Ok(());
+        }
+        stage.authority.revoke(run);
+        let of = Revocable::Run;
+        stage.journal.append(Event::Revoked { run, of, by });
+        probe(stage).await;
+    }
+    if let Some(remote) = &stage.remote {
+        remote.give_decisions();
+    }
+    Ok(())
+}
+
+/// With the credential that the server was given, where it was given one.
+async fn probe(stage: &Stage) {
+    let holds_none = matches!(stage.drill.authority, Some(Authority::Gateway(_)));
+    if let Some(remote) = stage.remote.as_ref().filter(|_| !holds_none) {
+        remote.probe(&stage.identity(Session::A).token).await;
+    }
 }
 
 /// `revocation.within`, where there is something to revoke and the question is asked.
@@ -160,11 +205,26 @@ pub(super) async fn try_revoked_session(
                 Write::Whole,
             )
             .await?;
-        stage.answered(session, role, &call_id).await;
+        let first = stage.answered(session, role, &call_id).await;
+        if first != AnswerShape::Nothing {
+            try_again(stage, &mut live, call).await?;
+        }
         end_politely(stage, live, aftermath).await?;
     }
     sweep(stage).await?;
     stage.read_record(Moment::AfterRevokedSession);
+    stage.read_refusals(Moment::AfterRevokedSession).await?;
+    Ok(())
+}
+
+/// Refused once is not refused for good, and recorded once is not recorded always: the call is made a second time.
+async fn try_again(stage: &Stage, live: &mut LiveSession, call: &Call) -> Result<(), TrialError> {
+    let (session, role) = (Session::Revoked, CallRole::Again);
+    let call_id = super::stage::name("call");
+    stage
+        .issue(live, session, role, call, call_id.clone(), Write::Whole)
+        .await?;
+    stage.answered(session, role, &call_id).await;
     Ok(())
 }
 
@@ -189,7 +249,7 @@ pub(super) async fn recover(stage: &mut Stage, aftermath: &Aftermath) -> Result<
     };
     let before = recover.before.as_ref().unwrap_or(&drill.call.before);
     enter(&stage.journal, Phase::SessionB);
-    stage.mint_recovery();
+    stage.mint_recovery()?;
     if let Some(mut live) = stage.open(Session::B, before).await? {
         live.shift_ids(SHIFTS, Instant::now() + super::stage::ANSWER_WITHIN)
             .await?;

@@ -185,6 +185,8 @@ async fn hold_for(
         CrashPoint::CallWritten if stage.remote.is_some() => Hold::Connection { nth: 1 },
         // Where it has boundaries, it was replaced by them before any trial began.
         CrashPoint::Every => return without_course(stage, surroundings).await,
+        CrashPoint::BeforeApproval => Hold::Approval,
+        CrashPoint::AfterApproval => Hold::Decision,
         CrashPoint::Sent => Hold::Request,
         CrashPoint::AfterAcceptance => Hold::Reply,
         CrashPoint::TornReply => Hold::HalfReply,

@@ -16,7 +16,7 @@ pub(super) async fn open(stage: &mut Stage) -> Result<Option<LiveSession>, Trial
         return Ok(None);
     }
     let drill = Arc::clone(&stage.drill);
-    stage.mint_beside();
+    stage.mint_beside()?;
     let live = stage.open(Session::Beside, &drill.call.before).await?;
     if let Some(live) = &live {
         stage

@@ -40,6 +40,7 @@ pub(super) async fn crash_and_observe(
     enter(&stage.journal, Phase::Crash);
     let mut watch = stage.watch_from_here();
     if let Some(remote) = &stage.remote {
+        remote.decide(crash.decision);
         remote.crash(crash.next());
     }
     let siblings: HashSet<Pid> = stage

@@ -11,12 +11,14 @@
 //! whatever happens to the harness, dropping the [`Stage`](stage::Stage) ends the cell and all in it.
 
 mod after;
+mod authority;
 mod before;
 mod beside;
 mod course;
 mod crash;
 mod fire;
 mod gate;
+mod job;
 mod limit;
 mod looks;
 mod quiet;
@@ -35,7 +37,7 @@ use tokio::sync::watch;
 
 use crate::cell::{CellError, Wanted};
 use crate::journal::{CellKind, ChainError, Event, Journal, Phase, Secrets};
-use crate::judge::{Judgement, Repeat};
+use crate::judge::{self, Judgement, Repeat};
 use crate::remote::RemoteError;
 use crate::session::SessionError;
 use crate::spec::{Crash, Drill, Protocol, TemplateError};
@@ -158,6 +160,7 @@ pub fn run(
     } = rejudge(bundle)?;
     let answers = serde_json::to_string_pretty(&judgement).map_err(io::Error::from)?;
     std::fs::write(bundle.join("answers.json"), answers + "\n")?;
+    write_incidents(trial, bundle, secrets)?;
     let mut unmatched = journal.collect(|entry| match &*entry.event {
         Event::RequestUnmatched { paste, .. } => Some(paste.clone()),
         _ => None,
@@ -179,6 +182,21 @@ pub fn run(
         cell,
         unmatched,
     })
+}
+
+/// What somebody has to know who finds what this trial left: a file for machines and a page for people, where there is
+/// anything to tell.
+fn write_incidents(trial: &Trial, bundle: &Path, secrets: &Secrets) -> Result<(), TrialError> {
+    let recorded = crate::journal::read(&bundle.join("journal.jsonl"))?;
+    let incidents = judge::incidents(&trial.drill, &recorded.lines);
+    if incidents.is_empty() {
+        return Ok(());
+    }
+    let json = serde_json::to_string_pretty(&incidents).map_err(io::Error::from)?;
+    std::fs::write(bundle.join("incidents.json"), secrets.conceal(&json) + "\n")?;
+    let page = crate::report::render_incidents(&trial.name, &incidents);
+    std::fs::write(bundle.join("incidents.md"), secrets.conceal(&page))?;
+    Ok(())
 }
 
 /// Judges a bundle from its files alone.
@@ -254,6 +272,8 @@ async fn sessions(
         beside::call(stage, beside, &aftermath).await?;
         after::try_revoked_session(stage, &aftermath).await?;
         after::recover(stage, &aftermath).await?;
+        job::revoke(stage).await?;
+        stage.verify_authority().await?;
     }
     Ok(())
 }

@@ -113,6 +113,24 @@ impl<'c> Signs<'c> {
                     "connection {connection}, which carries the effect, is held pending; no byte of it has arrived"
                 )))
             }
+            (
+                Event::DecisionHeld {
+                    request,
+                    made: false,
+                },
+                CrashPoint::BeforeApproval,
+            ) => Some(Ok(format!(
+                "request {request} asks for a decision, and none is made"
+            ))),
+            (
+                Event::DecisionHeld {
+                    request,
+                    made: true,
+                },
+                CrashPoint::AfterApproval,
+            ) => Some(Ok(format!(
+                "what request {request} asks about is approved, and nobody has been told"
+            ))),
             (Event::RequestHeld { request }, CrashPoint::Sent) => Some(Ok(format!(
                 "request {request} has arrived whole and is not applied"
             ))),

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use super::authority::Operator;
 use super::record::Record;
 use super::{Surroundings, TrialError};
 use crate::cell::{Bounds, Cell, Gate, Plan, Present};
@@ -21,7 +22,7 @@ use crate::journal::{
 use crate::remote::{Authority, Inlet, Issued, Remote};
 use crate::session::{Gated, Issue, Leading, LiveSession, Opening, Write, fits_a_socket};
 use crate::spec::{
-    Call, Correlation, Crash, Drill, Group, Kill, Network, Protocol, Sdk, Templates,
+    self, Call, Correlation, Crash, Drill, Group, Kill, Network, Protocol, Sdk, Templates,
 };
 
 /// For the handshake to be answered.
@@ -37,6 +38,7 @@ pub(super) struct Identity {
     pub call: String,
     pub approval: String,
     pub token: String,
+    pub refresh: String,
 }
 
 pub(super) struct Stage {
@@ -49,6 +51,7 @@ pub(super) struct Stage {
     pub is_gated: bool,
     pub remote: Option<Remote>,
     pub authority: Authority,
+    pub operator: Operator,
     pub record: Option<Record>,
     pub bundle: PathBuf,
     /// The processes of the session beside, as long as it is open.
@@ -91,8 +94,12 @@ impl Stage {
         for folder in [&work, &work.join("home"), &work.join("tmp")] {
             fs::create_dir(folder)?;
         }
-        let authority = Authority::new(drill.authority.as_ref(), journal.secrets().clone());
         let port = doorway.port;
+        let authority = Authority::new(
+            drill.authority.as_ref(),
+            journal.secrets().clone(),
+            &remote_url(port),
+        );
         let remote = match &drill.remote {
             None => None,
             Some(spec) => {
@@ -116,6 +123,7 @@ impl Stage {
             is_gated: false,
             remote,
             authority,
+            operator: Operator::default(),
             record: None,
             bundle: bundle.to_owned(),
             bystanders: HashSet::new(),
@@ -126,7 +134,7 @@ impl Stage {
             port,
             scratch,
         };
-        stage.mint(Session::A, name("run"), name("call"), name("approval"));
+        stage.mint(Session::A, name("run"), name("call"), name("approval"))?;
         if let Some(ownership) = stage
             .drill
             .expect
@@ -149,14 +157,14 @@ impl Stage {
     }
 
     /// Gives the session beside all of its own, also the call.
-    pub fn mint_beside(&mut self) {
-        self.mint(Session::Beside, name("run"), name("call"), name("approval"));
+    pub fn mint_beside(&mut self) -> Result<(), TrialError> {
+        self.mint(Session::Beside, name("run"), name("call"), name("approval"))
     }
 
     /// Gives session B a run, an approval and a credential of its own; the call stays the same.
-    pub fn mint_recovery(&mut self) {
+    pub fn mint_recovery(&mut self) -> Result<(), TrialError> {
         let call = self.identity(Session::A).call.clone();
-        self.mint(Session::B, name("run"), call, name("approval"));
+        self.mint(Session::B, name("run"), call, name("approval"))
     }
 
     /// The revoked session comes with all that run A had, and a call of its own.
@@ -168,8 +176,14 @@ impl Stage {
         self.note_minted(Session::Revoked, revenant);
     }
 
-    fn mint(&mut self, session: Session, run: String, call: String, approval: String) {
-        let Issued { token, .. } = self.authority.mint(session);
+    fn mint(
+        &mut self,
+        session: Session,
+        run: String,
+        call: String,
+        approval: String,
+    ) -> Result<(), TrialError> {
+        let Issued { token, refresh, .. } = self.authority.mint(session)?;
         self.note_minted(
             session,
             Identity {
@@ -177,8 +191,17 @@ impl Stage {
                 call,
                 approval,
                 token,
+                refresh,
             },
         );
+        Ok(())
+    }
+
+    /// The authority has issued this token for the run.
+    pub fn hand_token(&mut self, session: Session, token: &str) {
+        if let Some(identity) = self.identities.get_mut(&session) {
+            token.clone_into(&mut identity.token);
+        }
     }
 
     fn note_minted(&mut self, session: Session, identity: Identity) {
@@ -197,7 +220,8 @@ impl Stage {
     }
 
     /// Starts client and server, and no more. `None` when the server could not be executed; the journal says why.
-    pub async fn start(&self, session: Session) -> Result<Option<LiveSession>, TrialError> {
+    pub async fn start(&mut self, session: Session) -> Result<Option<LiveSession>, TrialError> {
+        self.authorise(session).await?;
         let opening = self.opening(session)?;
         Ok(LiveSession::open(self.cell.line(), opening, &self.journal).await?)
     }
@@ -283,24 +307,7 @@ impl Stage {
             self.write_file(file, &self.text(content, session, None)?)?;
         }
         let text = |template: &String| self.text(template, session, None);
-        let mut env = vec![
-            (
-                "PATH".to_owned(),
-                std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".to_owned()),
-            ),
-            (
-                "LANG".to_owned(),
-                std::env::var("LANG").unwrap_or_else(|_| "C.UTF-8".to_owned()),
-            ),
-            (
-                "HOME".to_owned(),
-                self.work.join("home").display().to_string(),
-            ),
-            (
-                "TMPDIR".to_owned(),
-                self.work.join("tmp").display().to_string(),
-            ),
-        ];
+        let mut env = self.surroundings_env();
         for (name, value) in &server.env {
             env.retain(|(known, _)| known != name);
             env.push((name.clone(), text(value)?));
@@ -339,6 +346,40 @@ impl Stage {
                 record: self.record.as_ref().map(|record| record.path().to_owned()),
             }),
         })
+    }
+
+    /// What every process of the drill has in its environment.
+    pub fn surroundings_env(&self) -> Vec<(String, String)> {
+        let inherited = |name: &str, otherwise: &str| {
+            let value = std::env::var(name).unwrap_or_else(|_| otherwise.to_owned());
+            (name.to_owned(), value)
+        };
+        let folder = |name: &str, folder: &str| {
+            let path = self.work.join(folder).display().to_string();
+            (name.to_owned(), path)
+        };
+        vec![
+            inherited("PATH", "/usr/bin:/bin"),
+            inherited("LANG", "C.UTF-8"),
+            folder("HOME", "home"),
+            folder("TMPDIR", "tmp"),
+        ]
+    }
+
+    /// Where the harness keeps what belongs to this trial's processes and not to their work.
+    pub fn scratch(&self) -> &Path {
+        &self.scratch
+    }
+
+    /// A template of the operator's, who knows the key of the authority besides.
+    pub fn operator_text(&self, template: &str, run: Session) -> Result<String, TrialError> {
+        let mut variables = self.variables(run, None);
+        if let Some(Value::Object(authority)) = variables.get_mut("authority") {
+            let keys = self.authority.keys();
+            authority.insert("key".to_owned(), json!(keys.key));
+            authority.insert("wider_key".to_owned(), json!(keys.wider));
+        }
+        Ok(self.templates.text(template, variables)?)
     }
 
     /// Writes a file of the drill into the work folder, for its owner alone.
@@ -439,9 +480,10 @@ impl Stage {
         watch
     }
 
-    /// Leaves the processes of the session beside out, and what they have started.
+    /// Leaves out the processes of the session beside, the authority, and what they have started.
     pub fn leave_out_bystanders(&self, present: &mut Vec<Present>) {
         let mut bystanders = self.bystanders.clone();
+        bystanders.extend(self.operator.pid);
         // A child can have a lower pid than its parent, so once through is not enough.
         while !bystanders.is_empty() {
             let known = bystanders.len();
@@ -509,9 +551,35 @@ impl Stage {
             json!({ "id": call.unwrap_or(&identity.call) }),
         );
         variables.insert("approval".to_owned(), json!({ "id": identity.approval }));
-        variables.insert("authority".to_owned(), json!({ "token": identity.token }));
+        variables.insert("authority".to_owned(), self.authority_variables(identity));
         Value::Object(variables)
     }
+
+    /// What templates know of the authority.
+    fn authority_variables(&self, identity: &Identity) -> Value {
+        let mut known = json!({ "token": identity.token });
+        match &self.drill.authority {
+            Some(spec::Authority::Oauth(_)) => {
+                known["refresh"] = json!(identity.refresh);
+                known["issuer"] = json!(self.authority.issuer());
+            }
+            Some(spec::Authority::Gateway(_)) => {
+                let below = |template: &str| {
+                    let work = self.work.display().to_string();
+                    json!(template.replace("{{ workdir }}", &work))
+                };
+                known["socket"] = below(spec::Gateway::SOCKET);
+                known["log"] = below(spec::Gateway::LOG);
+            }
+            _ => {}
+        }
+        known
+    }
+}
+
+/// Where the server finds its remote.
+fn remote_url(port: u16) -> String {
+    format!("http://127.0.0.1:{port}")
 }
 
 /// Where a cell is to make its folder: `drill-5f0c…`, short enough for a socket below it.
@@ -529,13 +597,12 @@ fn place(surroundings: &Surroundings, work: &Path, port: u16) -> Map<String, Val
     if let Some(fixture) = &surroundings.fixture {
         variables.insert("fixture".to_owned(), shown(fixture));
     }
-    let url = format!("http://127.0.0.1:{port}");
-    variables.insert("remote".to_owned(), json!({ "url": url }));
+    variables.insert("remote".to_owned(), json!({ "url": remote_url(port) }));
     variables
 }
 
 /// A name that has not been used before: `run-5f0c…`.
-fn name(kind: &str) -> String {
+pub(super) fn name(kind: &str) -> String {
     format!("{kind}-{}", Uuid::new_v4().simple())
 }
 

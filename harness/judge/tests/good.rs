@@ -299,7 +299,11 @@ impl Teller {
     fn revoke_and_stop(&mut self) {
         self.begin(Phase::Revoke);
         self.tell([
-            Event::Revoked { run: Session::A },
+            Event::Revoked {
+                run: Session::A,
+                of: crate::spec::Revocable::Run,
+                by: "the operator".to_owned(),
+            },
             Event::Probed {
                 route: "GET /whoami".to_owned(),
                 status: 401,

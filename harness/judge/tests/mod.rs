@@ -5,6 +5,7 @@ mod eof_and_helpers;
 mod events;
 mod gate;
 mod good;
+mod incidents;
 mod landing;
 mod limits;
 mod next;

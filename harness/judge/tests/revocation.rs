@@ -47,8 +47,9 @@ fn a_session_that_is_refused_answers_and_records_it_holds() {
     let answer = point().holds(Question::Revocation);
     assert_eq!(
         answer.because,
-        "the revoked session's call was refused by the remote, 3 ms after it was issued, and was answered as an error; \
-         it changed nothing; the refusal stands in the record"
+        "after the run was revoked, a probe with the run's credential got 401; the revoked session's call was refused by the \
+         remote, 3 ms after it was issued and 18 ms after revoking, and was answered as an error; it changed nothing, and 0 \
+         requests got through; the refusal stands in the record"
     );
 }
 

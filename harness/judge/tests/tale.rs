@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 pub use super::events::*;
 use super::good;
 use crate::journal::*;
-use crate::judge::{Answer, Judgement, Verdict, judge};
+use crate::judge::{Answer, Incident, Judgement, Verdict, incidents, judge};
 use crate::spec::{Crash, CrashPoint, Drill, Question};
 
 /// A drill that asks everything; `change` is merged into it, object by object.
@@ -194,6 +194,10 @@ impl Tale {
             .iter()
             .position(|(_, event)| is(event))
             .expect("no such event in the tale")
+    }
+
+    pub fn incidents(&self) -> Vec<Incident> {
+        incidents(&self.drill, &self.lines())
     }
 
     pub fn len(&self) -> usize {

@@ -41,7 +41,7 @@ async fn the_bearer_gets_a_second_credential_and_both_are_taken() {
     assert_eq!(token["access_token"], run.derived);
     let whoami = bench.ask_as(&run.derived, "GET /whoami", "").await;
     assert_eq!(whoami.json(), json!({ "user": "run-a" }));
-    let b = bench.authority.mint(Session::B);
+    let b = bench.authority.mint(Session::B).unwrap();
     let whoami = bench.ask_as(&b.token, "GET /whoami", "").await;
     assert_eq!(whoami.json(), json!({ "user": "run-b" }));
 }

@@ -92,10 +92,11 @@ impl Bench {
         let folder = tempfile::tempdir().unwrap();
         let secrets = Secrets::default();
         let journal = Journal::create(&folder.path().join("journal"), secrets.clone()).unwrap();
-        let authority = Authority::new(drill.authority.as_ref(), secrets);
-        let run_a = authority.mint(Session::A);
         let inlet = inlet();
         let port = inlet.port;
+        let url = format!("http://127.0.0.1:{port}");
+        let authority = Authority::new(drill.authority.as_ref(), secrets, &url);
+        let run_a = authority.mint(Session::A).unwrap();
         let routes = drill.routes;
         let remote = Remote::start(
             &spec::Remote { routes },

@@ -25,6 +25,9 @@ pub struct Crash {
     /// What the remote does next with the call's effect request, in place of `reply`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<Then>,
+    /// What becomes of a decision that is held.
+    #[serde(default)]
+    pub decision: Decision,
     /// Instead of a kill: the client lives, closes these in order and reads on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub close: Vec<Stream>,
@@ -108,6 +111,10 @@ pub enum CrashPoint {
     CallUnread,
     /// The server has been given the whole line.
     CallWritten,
+    /// The authority has been asked to approve the call, and has not decided.
+    BeforeApproval,
+    /// The authority has approved the call; whoever asked does not know it yet.
+    AfterApproval,
     /// The server is reaching for the remote with the request that makes the effect; no byte of it has arrived.
     BeforeDispatch,
     /// The remote has the whole request and has not applied it.
@@ -184,6 +191,20 @@ pub enum ReplyTiming {
     Held,
     /// Once the client is gone and nobody holds the write end of stdin.
     Given,
+}
+
+/// What becomes of a decision that is held at the crash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(title = "choice of what becomes of a decision")]
+pub enum Decision {
+    /// The approval is given once the client is gone and nobody holds the write end of stdin.
+    #[default]
+    Given,
+    /// A refusal is given then.
+    Refused,
+    /// The approval is given only when the run has been revoked.
+    AfterRevocation,
 }
 
 /// What the remote does next with the call's effect request. Whatever it is happens once; other requests are answered as
@@ -369,6 +390,8 @@ impl fmt::Display for CrashPoint {
             Self::TornCall => "torn-call",
             Self::CallUnread => "call-unread",
             Self::CallWritten => "call-written",
+            Self::BeforeApproval => "before-approval",
+            Self::AfterApproval => "after-approval",
             Self::BeforeDispatch => "before-dispatch",
             Self::Sent => "sent",
             Self::AfterAcceptance => "after-acceptance",

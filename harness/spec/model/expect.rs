@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::forms;
-use super::{Call, CrashPoint, Span};
+use super::{Call, CrashPoint, Revocable, Span};
 
 /// The questions of a drill.
 #[derive(
@@ -319,12 +319,20 @@ pub struct Revocation {
     /// From revoking to the first refusal; a survivor is watched this long before SIGTERM.
     #[serde(default = "Revocation::default_within")]
     pub within: Span,
+    /// What is revoked. A `credential` is revoked first, then the `run`, and a `job` is cancelled at the end.
+    #[serde(default = "Revocation::default_of")]
+    #[schemars(length(min = 1))]
+    pub of: Vec<Revocable>,
     /// The call of the revoked session. Default: the drill's own call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<Call>,
 }
 
 impl Revocation {
+    fn default_of() -> Vec<Revocable> {
+        vec![Revocable::Run]
+    }
+
     fn default_within() -> Span {
         Span(Duration::from_secs(1))
     }
@@ -334,6 +342,7 @@ impl Default for Revocation {
     fn default() -> Self {
         Self {
             within: Self::default_within(),
+            of: Self::default_of(),
             call: None,
         }
     }

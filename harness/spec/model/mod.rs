@@ -3,6 +3,7 @@
 //! These keys are a contract. Drills that live in other repositories are written against them, so a key may be added
 //! and never renamed. The doc comments here become the descriptions in the JSON Schema that editors show.
 
+mod authority;
 mod call;
 mod crash;
 mod expect;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::forms;
 
+pub use authority::*;
 pub use call::*;
 pub use crash::*;
 pub use expect::*;

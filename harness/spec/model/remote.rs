@@ -1,4 +1,4 @@
-//! The mocked external API, and who issues its credential.
+//! The mocked external API.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,8 @@ pub struct Remote {
     pub routes: Vec<Route>,
 }
 
-/// What the remote does with one kind of request. At most one of `effect`, `find`, `cancel` and `identity`.
+/// What the remote does with one kind of request. At most one of `effect`, `find`, `cancel`, `identity` and
+/// `approval`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Route {
@@ -40,6 +41,9 @@ pub struct Route {
     /// Read only, safe to probe with.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub identity: bool,
+    /// Asks for a decision: may this call be made? `decision.approved` is what was decided.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub approval: bool,
     /// What the route answers.
     #[serde(default)]
     pub reply: Reply,
@@ -81,29 +85,4 @@ pub struct Reply {
     /// The body as text; a template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-}
-
-/// Who issues and revokes the credential of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Authority {
-    /// The header that carries `Bearer <token>`. A refused request gets 401.
-    pub bearer: String,
-    /// A route that gives the bearer a second credential of the same run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub exchange: Option<Exchange>,
-}
-
-/// `POST /token` and the like.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Exchange {
-    /// `METHOD /path`.
-    pub on: String,
-    /// True: the remote would still take the second credential after the run was revoked.
-    #[serde(default)]
-    pub outlives_run: bool,
-    /// `authority.derived` is the second credential.
-    #[serde(default)]
-    pub reply: Reply,
 }

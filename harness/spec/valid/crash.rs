@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::file::trial_name;
-use super::super::model::{Crash, CrashPoint, Kill, Signal, Then};
+use super::super::model::{Crash, CrashPoint, Decision, Kill, Signal, Then};
 use super::super::path::Path;
 use super::Check;
 
@@ -16,7 +16,9 @@ impl CrashPoint {
             | Self::AfterAcceptance
             | Self::TornReply
             | Self::AfterReply => true,
-            Self::Startup
+            Self::BeforeApproval
+            | Self::AfterApproval
+            | Self::Startup
             | Self::Idle
             | Self::TornCall
             | Self::CallUnread
@@ -91,6 +93,29 @@ impl Check<'_, '_> {
                 &point,
                 format!("`{}` is never reached: {}", crash.at, self.no_effect()),
             );
+        }
+        let is_at_approval = matches!(
+            crash.at,
+            CrashPoint::BeforeApproval | CrashPoint::AfterApproval
+        );
+        let has_approval = self.routes().iter().any(|route| route.approval);
+        if is_at_approval && !has_approval {
+            let point = if is_full { at.key("at") } else { at.clone() };
+            let message = format!(
+                "`{}` is never reached: no route of the remote has `approval: true`",
+                crash.at
+            );
+            self.value(&point, message);
+        }
+        if self.says(&at.key("decision")) {
+            if !is_at_approval {
+                let message = "only `before-approval` and `after-approval` hold a decision";
+                self.key(&at.key("decision"), message);
+            } else if crash.decision == Decision::AfterRevocation && self.drill.authority.is_none()
+            {
+                let message = "nothing is revoked: this drill has no `authority`";
+                self.value(&at.key("decision"), message);
+            }
         }
         if !crash.close.is_empty() {
             for key in ["kill", "signal"] {

@@ -1,7 +1,9 @@
 //! Routes and the authority: do the parts of the remote fit together?
 
 use super::super::mistake::{did_you_mean, nearest, one_of};
-use super::super::model::{Lookup, Reply, Route};
+use super::super::model::{
+    Authority, GatewayForm, Lookup, OauthForm, Reply, Resource, Route, Tokens,
+};
 use super::super::path::Path;
 use super::Check;
 use super::route::{On, is_header_name};
@@ -15,15 +17,57 @@ impl Check<'_, '_> {
         }
         if let Some(authority) = &self.drill.authority {
             let at = Path::of(["authority"]);
-            if !is_header_name(&authority.bearer) {
-                let message = format!("`{}` is not a header's name", authority.bearer);
-                self.value(&at.key("bearer"), message)
-                    .help("such as `Authorization`");
+            self.authority(&at, authority);
+        }
+    }
+
+    fn authority(&mut self, at: &Path, authority: &Authority) {
+        let header = match authority {
+            Authority::Bearer(_) => at.key("bearer"),
+            Authority::Oauth(_) => at.key("oauth").key("header"),
+            Authority::Command(_) => at.key("command").key("header"),
+            Authority::Gateway(_) => at.clone(),
+        };
+        if !is_header_name(authority.header()) {
+            let message = format!("`{}` is not a header's name", authority.header());
+            self.value(&header, message).help("such as `Authorization`");
+        }
+        if self.drill.remote.is_none() {
+            let kind = match authority {
+                // What a server without a remote does with its credential, only its record tells.
+                Authority::Bearer(_) | Authority::Command(_) => None,
+                Authority::Oauth(_) => Some("oauth"),
+                Authority::Gateway(_) => Some("gateway"),
+            };
+            if let Some(kind) = kind {
+                let message = format!("`{kind}` needs a `remote`, and this drill has none");
+                self.key(&at.key(kind), message);
             }
-            if let Some(exchange) = &authority.exchange {
-                let at = at.key("exchange");
-                self.on(&at, &exchange.on);
-                self.reply(&at.key("reply"), &exchange.reply);
+        }
+        if let Some(exchange) = authority.exchange() {
+            let at = at.key("exchange");
+            self.on(&at, &exchange.on);
+            self.reply(&at.key("reply"), &exchange.reply);
+        }
+        if let Authority::Oauth(OauthForm { oauth }) = authority
+            && oauth.resource == Resource::ChecksSignature
+            && oauth.tokens == Tokens::Opaque
+        {
+            let message = "an opaque token has no signature that could be checked";
+            self.value(&at.key("oauth").key("resource"), message)
+                .help("add `tokens: jwt`");
+        }
+        if let Authority::Gateway(GatewayForm { gateway }) = authority
+            && let Some(path) = &gateway.approvals
+        {
+            let asks = |route: &Route| {
+                let to = route.on.split_once(' ');
+                route.approval && to.is_some_and(|(_, on)| on == path)
+            };
+            if !self.routes().iter().any(asks) {
+                let message = format!("no route with `approval: true` is on `{path}`");
+                self.value(&at.key("gateway").key("approvals"), message)
+                    .help(format!("add `{{ on: POST {path}, approval: true, … }}`"));
             }
         }
     }
@@ -35,6 +79,7 @@ impl Check<'_, '_> {
             ("find", route.find.is_some()),
             ("cancel", route.cancel.is_some()),
             ("identity", route.identity),
+            ("approval", route.approval),
         ]
         .into_iter()
         .filter_map(|(key, named)| named.then_some(key))
@@ -42,7 +87,7 @@ impl Check<'_, '_> {
         if let [first, second, ..] = does.as_slice() {
             let message = format!("a route has one meaning, and this one has `{first}` too");
             self.key(&at.key(second), message)
-                .help("at most one of `effect`, `find`, `cancel` and `identity`");
+                .help("at most one of `effect`, `find`, `cancel`, `identity` and `approval`");
         }
         if let Some(key) = &route.key {
             let at = at.key("key");

@@ -3,14 +3,14 @@
 use serde_json::Value;
 
 use super::super::mistake::{did_you_mean, nearest, one_of};
-use super::super::model::{Asked, Call, Recovery, Reply, Route};
+use super::super::model::{Asked, Authority, Call, CommandForm, Recovery, Reply, Route};
 use super::super::path::Path;
 use super::super::template::Templates;
 use super::Check;
 use super::route::On;
 
 /// What a session's templates know.
-const OF_A_SESSION: [&str; 8] = [
+const OF_A_SESSION: [&str; 12] = [
     "workdir",
     "root",
     "fixture",
@@ -19,7 +19,15 @@ const OF_A_SESSION: [&str; 8] = [
     "approval.id",
     "remote.url",
     "authority.token",
+    "authority.refresh",
+    "authority.issuer",
+    "authority.socket",
+    "authority.log",
 ];
+/// What the commands of an authority know besides.
+const OF_A_COMMAND: [&str; 2] = ["authority.key", "authority.wider_key"];
+/// What the reply of a route knows that asks for a decision.
+const DECISION: &str = "decision.approved";
 /// What every reply knows.
 const OF_A_REPLY: [&str; 14] = [
     "workdir",
@@ -49,6 +57,7 @@ const OPEN: [&str; 5] = [
 ];
 
 /// Where a template stands, for the names that it knows.
+#[derive(Clone)]
 struct Scope {
     names: Vec<String>,
     /// What to call it.
@@ -90,12 +99,37 @@ impl Check<'_, '_> {
             self.template(&session, &server.key("cwd"), cwd);
         }
         self.calls(&session);
+        self.commands(session.clone());
         let expect = Path::of(["expect"]);
         if let Some(Asked::Ask(ownership)) = &drill.expect.ownership {
             let at = expect.key("ownership").key("log");
             self.template(&session, &at, &ownership.log);
         }
         self.replies();
+    }
+
+    /// The commands of an authority know its key besides.
+    fn commands(&mut self, mut scope: Scope) {
+        let Some(Authority::Command(CommandForm { command })) = &self.drill.authority else {
+            return;
+        };
+        scope.names.extend(OF_A_COMMAND.map(str::to_owned));
+        let at = Path::of(["authority", "command"]);
+        let lists = [
+            ("serve", &command.serve),
+            ("issue", &command.issue),
+            ("revoke", &command.revoke),
+            ("refusals", &command.refusals),
+            ("verify", &command.verify),
+        ];
+        for (key, arguments) in lists {
+            for (n, argument) in arguments.iter().enumerate() {
+                self.template(&scope, &at.key(key).index(n), argument);
+            }
+        }
+        for (name, text) in &command.env {
+            self.template(&scope, &at.key("env").key(name), text);
+        }
     }
 
     fn calls(&mut self, session: &Scope) {
@@ -128,14 +162,17 @@ impl Check<'_, '_> {
         for (n, route) in self.routes().iter().enumerate() {
             let on = On::parse(&route.on);
             let captures = on.map(|on| on.captures).unwrap_or_default();
-            let scope = Scope::of_reply(&captures, has_effect(route));
+            let mut scope = Scope::of_reply(&captures, has_effect(route));
+            if route.approval {
+                scope.names.push(DECISION.to_owned());
+            }
             self.reply_templates(&scope, &routes.index(n).key("reply"), &route.reply);
         }
         let exchange = self
             .drill
             .authority
             .as_ref()
-            .and_then(|authority| authority.exchange.as_ref());
+            .and_then(|authority| authority.exchange());
         if let Some(exchange) = exchange {
             let on = On::parse(&exchange.on);
             let captures = on.map(|on| on.captures).unwrap_or_default();
@@ -192,6 +229,24 @@ impl Check<'_, '_> {
         }
     }
 
+    /// What an authority would have to be for this name to be there.
+    fn authority_lacks(&self, name: &str) -> Option<&'static str> {
+        let authority = self.drill.authority.as_ref()?;
+        let is_gateway = matches!(authority, Authority::Gateway(_));
+        match name {
+            "authority.refresh" | "authority.issuer" if authority.oauth().is_none() => {
+                Some("an `authority` with `oauth`")
+            }
+            "authority.socket" | "authority.log" if !is_gateway => {
+                Some("an `authority` with `gateway`")
+            }
+            "authority.token" if is_gateway => Some(
+                "an `authority` that gives the server a credential, which a `gateway` never does",
+            ),
+            _ => None,
+        }
+    }
+
     fn name_in_template(&mut self, scope: &Scope, at: &Path, name: &str) {
         let place = self.found.inside(&at.place(self.tree), name);
         if scope.knows(name) {
@@ -200,6 +255,10 @@ impl Check<'_, '_> {
                 // The remote knows every run by a name, whether or not it asks for a credential.
                 Some("authority") if name == "authority.user" => return,
                 Some("authority") if self.drill.authority.is_none() => "an `authority`",
+                Some("authority") => match self.authority_lacks(name) {
+                    Some(needs) => needs,
+                    None => return,
+                },
                 _ => return,
             };
             let message = format!("{at}: `{name}` needs {needs}, and this drill has none");
@@ -208,6 +267,8 @@ impl Check<'_, '_> {
         }
         let elsewhere = OF_A_SESSION.contains(&name)
             || OF_A_REPLY.contains(&name)
+            || OF_A_COMMAND.contains(&name)
+            || name == DECISION
             || name.split('.').next() == Some(EFFECT);
         let known = scope.names.iter().map(String::as_str);
         let message = if elsewhere {

@@ -1,0 +1,131 @@
+//! Three things are revoked, and each has a life of its own: the credential, the run, and the remote job. That one is over
+//! says nothing of the others, so each is tried.
+#![forbid(unsafe_code)]
+
+use crate::journal::{Event, Phase, Session};
+use crate::spec::{Authority, Resource, Revocable, Revocation};
+
+use super::finding::Findings;
+use super::history::{History, Seen};
+use super::ledger::Effect;
+use super::sentence::{Sentence, say};
+
+/// The harness's own probes: if the authority does not refuse, nothing can be asked of a server.
+pub(super) fn probes(history: &History<'_>, findings: &mut Findings) {
+    let mut last: Option<(Seen<'_>, Revocable)> = None;
+    for seen in history.all() {
+        match seen.event {
+            Event::Revoked { of, .. } => last = Some((seen, *of)),
+            Event::Probed { route, status } => {
+                let Some((revoked, of)) = last else { continue };
+                if !(200..300).contains(status) {
+                    findings.held(
+                        say(format!(
+                            "after {} was revoked, a probe with the run's credential got {status}",
+                            what(of)
+                        )),
+                        [revoked.seq, seen.seq],
+                    );
+                } else if checks_signature_alone(history) {
+                    findings.broken(
+                        say(format!(
+                            "after {} was revoked, the remote still took its token ({route} answered {status}): it checks \
+                             signature and expiry alone",
+                            what(of)
+                        )),
+                        [revoked.seq, seen.seq],
+                    );
+                } else {
+                    findings.unproven(
+                        say(format!(
+                            "the mock still took run A's credential after revoking it ({route} answered {status})"
+                        )),
+                        [revoked.seq, seen.seq],
+                    );
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn what(of: Revocable) -> &'static str {
+    match of {
+        Revocable::Credential => "the credential",
+        Revocable::Run => "the run",
+        Revocable::Job => "the job",
+    }
+}
+
+fn checks_signature_alone(history: &History<'_>) -> bool {
+    let oauth = history.drill.authority.as_ref().and_then(Authority::oauth);
+    oauth.is_some_and(|oauth| oauth.resource == Resource::ChecksSignature)
+}
+
+/// The remote job: was it cancelled, by nothing but the handle in the record?
+pub(super) fn job(history: &History<'_>, expected: &Revocation, findings: &mut Findings) {
+    if !expected.of.contains(&Revocable::Job) {
+        return;
+    }
+    let Some(tried) = history.phase(Phase::RevokeJob) else {
+        findings.unproven(say("nobody tried to cancel the remote job"), []);
+        return;
+    };
+    let windows =
+        [Session::A, Session::Revoked, Session::B].map(|session| history.window_of(session));
+    let effects: Vec<&Effect<'_>> = windows
+        .into_iter()
+        .flatten()
+        .flat_map(|window| history.ledger.effects_in(window))
+        .collect();
+    if effects.is_empty() {
+        findings.held(
+            say("no remote job came of the call, so there was none to cancel"),
+            [tried.seq],
+        );
+        return;
+    }
+    let cancelled = |effect: &Effect<'_>| {
+        let mut cancelled = history.ledger.cancelled.iter();
+        cancelled
+            .find(|c| c.effect == effect.id && c.seen.place > effect.seen.place)
+            .map(|c| c.seen)
+    };
+    for effect in effects {
+        if let Some(end) = cancelled(effect) {
+            findings.held(
+                say(format!(
+                    "the remote job ({}) was cancelled by the handle in the record",
+                    effect.of
+                )),
+                [effect.seen.seq, end.seq],
+            );
+            continue;
+        }
+        let (why, seen) = why_not(history, effect);
+        findings.broken(
+            say(format!("the remote job ({} ", effect.of))
+                .id(effect.id)
+                .text(") still stands: ")
+                .then(why),
+            [effect.seen.seq, tried.seq]
+                .into_iter()
+                .chain(seen.map(|seen| seen.seq)),
+        );
+    }
+}
+
+fn why_not<'a>(history: &History<'a>, effect: &Effect<'_>) -> (Sentence, Option<Seen<'a>>) {
+    let asked = history.all().find_map(|seen| match seen.event {
+        Event::CancelAsked {
+            effect: of,
+            route,
+            status,
+        } if of == effect.id => Some((seen, route, status)),
+        _ => None,
+    });
+    match asked {
+        Some((seen, route, status)) => (say(format!("{route} answered {status}")), Some(seen)),
+        None => (say("the record does not name it"), None),
+    }
+}
