@@ -121,7 +121,7 @@ impl Bench {
         .unwrap();
         let remote = Remote::start(
             &spec,
-            Authority::new(None, secrets),
+            Authority::new(None, secrets, "http://127.0.0.1"),
             inlet,
             journal.clone(),
             serde_json::Map::new(),
