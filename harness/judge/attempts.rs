@@ -61,7 +61,6 @@ impl<'h, 'a> Attempts<'h, 'a> {
         self.by_run(findings);
         self.foreign(findings);
         self.bare(findings);
-        self.late_approval(findings);
     }
 
     /// How the attempts went, where none of them got through.
@@ -227,7 +226,7 @@ impl<'h, 'a> Attempts<'h, 'a> {
     }
 
     /// An approval that was given when the run was no more.
-    fn late_approval(&self, findings: &mut Findings) {
+    pub(super) fn late_approval(&self, findings: &mut Findings) {
         if self.history.crash.decision != Decision::AfterRevocation {
             return;
         }

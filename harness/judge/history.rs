@@ -328,6 +328,12 @@ impl<'a> History<'a> {
         )
     }
 
+    /// Whether an authority stands between server and remote: it refuses by itself, makes the calls, and keeps a record.
+    pub(super) fn is_brokered(&self) -> bool {
+        let authority = self.drill.authority.as_ref();
+        authority.is_some_and(|authority| authority.commands().is_some())
+    }
+
     /// Whether the cell sees each connection before it is made.
     pub(super) fn sees_dispatch(&self) -> bool {
         let packet_socket = self.all().find_map(|seen| match seen.event {

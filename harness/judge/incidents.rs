@@ -312,7 +312,6 @@ impl<'h, 'a> Scene<'h, 'a> {
 
     fn survivor(&self, look: &Look<'a>, process: &Process) -> Incident {
         let pid = process.pid;
-        let has_parent = look.processes.iter().any(|other| other.pid == process.ppid);
         let signals: Vec<Sent> = self
             .history
             .all()
@@ -334,17 +333,22 @@ impl<'h, 'a> Scene<'h, 'a> {
                 pid,
                 command: self.history.cast.command(pid),
             }),
-            place: Some(Place {
-                parent: process.ppid,
-                group: process.pgid,
-                session: process.sid,
-                os_orphan: !has_parent,
-                logical_orphan: self.history.client_gone().is_some(),
-            }),
+            place: Some(self.place(look, process)),
             follow_up: self.follow_survivor(&signals, exit.is_some()),
             signals,
             exit,
             ..self.shared.clone()
+        }
+    }
+
+    fn place(&self, look: &Look<'a>, process: &Process) -> Place {
+        let gone = self.history.client_gone();
+        Place {
+            parent: process.ppid,
+            group: process.pgid,
+            session: process.sid,
+            os_orphan: !look.processes.iter().any(|other| other.pid == process.ppid),
+            logical_orphan: gone.is_some_and(|gone| gone.place < look.seen.place),
         }
     }
 
@@ -391,8 +395,14 @@ impl<'h, 'a> Scene<'h, 'a> {
         let exit = server
             .and_then(|pid| self.history.exit(pid))
             .map(|(_, exit)| exit.to_string());
+        let place = server.and_then(|pid| {
+            let look = self.history.look(Moment::Point)?;
+            let process = look.processes.iter().find(|process| process.pid == pid)?;
+            Some(self.place(&look, process))
+        });
         Some(Incident {
             observed_at: self.history.time(observed),
+            place,
             exit,
             follow_up: self.follow_call(),
             ..self.shared.clone()
@@ -410,6 +420,15 @@ impl<'h, 'a> Scene<'h, 'a> {
             })
             .map(|effect| effect.id)
             .collect();
+        let revoked = &self.history.ledger.revoked_jobs;
+        if !standing.is_empty()
+            && standing
+                .iter()
+                .all(|id| revoked.iter().any(|job| job.effect == *id))
+        {
+            return "the operator has cancelled what came of it: tell whoever owns the run now"
+                .to_owned();
+        }
         match (standing.as_slice(), claim) {
             ([], _) if !self.history.makes_effects() => {
                 "nobody can tell from outside what it did: ask its record".to_owned()

@@ -8,6 +8,9 @@ use crate::journal::{Credential, Event, Seq, Session};
 use super::history::{Seen, Window};
 use super::next::Fate;
 
+/// The number of what the harness itself asks of the remote, past the wire.
+const OPERATOR: u32 = 0;
+
 /// A request, with what became of it.
 #[derive(Debug, Clone)]
 pub(super) struct Request<'a> {
@@ -94,6 +97,8 @@ pub(super) struct Ledger<'a> {
     pub(super) effects: Vec<Effect<'a>>,
     pub(super) repeats: Vec<Repeat<'a>>,
     pub(super) cancelled: Vec<Repeat<'a>>,
+    /// Effects that the operator cancelled.
+    pub(super) revoked_jobs: Vec<Repeat<'a>>,
     pub(super) connections: BTreeMap<u32, Connection<'a>>,
     /// Connections that have carried a request.
     pub(super) used: BTreeSet<u32>,
@@ -176,7 +181,14 @@ impl<'a> Ledger<'a> {
                 key: key.as_deref(),
             }),
             Event::EffectRepeated { effect, .. } => self.repeats.push(Repeat { seen, effect }),
-            Event::EffectCancelled { effect, .. } => self.cancelled.push(Repeat { seen, effect }),
+            Event::EffectCancelled { request, effect } => {
+                let by = if *request == OPERATOR {
+                    &mut self.revoked_jobs
+                } else {
+                    &mut self.cancelled
+                };
+                by.push(Repeat { seen, effect });
+            }
             Event::Probed { route, .. } => self.note_probe(route, revoked),
             event => {
                 if let Some((request, change)) = Fate::of(event) {

@@ -85,8 +85,9 @@ pub(super) fn job(history: &History<'_>, expected: &Revocation, findings: &mut F
         );
         return;
     }
+    let ledger = &history.ledger;
     let cancelled = |effect: &Effect<'_>| {
-        let mut cancelled = history.ledger.cancelled.iter();
+        let mut cancelled = ledger.revoked_jobs.iter().chain(&ledger.cancelled);
         cancelled
             .find(|c| c.effect == effect.id && c.seen.place > effect.seen.place)
             .map(|c| c.seen)

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use crate::journal::{Event, Moment, Pid, Row, Session};
 use crate::spec::{CrashPoint, Ownership, Signal};
 
+use super::attempts::failed_command;
 use super::beside;
 use super::durable::{self, Durability};
 use super::finding::{Findings, unproven};
@@ -24,6 +25,10 @@ pub(super) fn judge(history: &History<'_>, log: &Ownership) -> Findings {
         return unproven(say("the journal does not say who owns session A"), []);
     };
     let mut findings = Findings::default();
+    if let Some((seen, how)) = failed_command(history, "verify") {
+        let told = say("the authority's own journal does not verify: ").then(how);
+        findings.broken(told, [seen.seq]);
+    }
     let mut of_intent = Findings::default();
     let writer = intent(history, log, owner, &mut of_intent);
     // At a system call of its own choosing the server may have been on its way to the intent. What holds, holds.
@@ -362,11 +367,15 @@ fn outcome(
     let killed = history
         .signal(writer, Signal::Kill)
         .filter(|sent| was_alive(history, writer, *sent));
-    let ended = history
-        .exit(writer)
-        .or_else(|| history.exit(server))
-        .map(|(seen, _)| seen);
-    let (Some(ended), Some(record)) = (ended, history.record_left()) else {
+    let left = history.record_left();
+    let ended = if history.is_brokered() {
+        // Who writes it is the authority, which goes on: what it knows, it knows when it is asked.
+        left.map(|record| record.seen)
+    } else {
+        let exit = history.exit(writer).or_else(|| history.exit(server));
+        exit.map(|(seen, _)| seen)
+    };
+    let (Some(ended), Some(record)) = (ended, left) else {
         findings.unproven(say("the record was not read after the server's end"), []);
         return;
     };

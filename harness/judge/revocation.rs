@@ -31,6 +31,7 @@ pub(super) fn judge(history: &History<'_>, expected: &Revocation) -> Findings {
     let survivors = attempts::survivors(history);
     let attempts = Attempts::new(history, history.window_a(), revoked, survivors);
     attempts.judge(&mut findings);
+    attempts.late_approval(&mut findings);
     attempts.unrecorded(&mut findings);
     if let Some((told, evidence)) = attempts.told() {
         findings.held(told, evidence);
@@ -155,7 +156,7 @@ fn at_once<'f>(
     let refused = attempts.refused().find_map(|request| request.refused);
     let (refusal, by) = match refused {
         Some(refused) => (refused, "by the remote"),
-        None if is_brokered(history) => (answered, "by the authority, or by the server itself"),
+        None if history.is_brokered() => (answered, "by the authority, or by the server itself"),
         None => (answered, "by the server itself, without asking the remote"),
     };
     let issued = [CallRole::Before, CallRole::Main]
@@ -199,15 +200,6 @@ fn at_once<'f>(
             evidence,
         )
     }
-}
-
-/// Whether an authority stands between server and remote, and refuses before the remote is asked.
-fn is_brokered(history: &History<'_>) -> bool {
-    history
-        .drill
-        .authority
-        .as_ref()
-        .is_some_and(|authority| authority.commands().is_some())
 }
 
 /// The same call once more: who refuses once must refuse always.

@@ -141,6 +141,9 @@ impl Stance {
     /// What has not happened by now does not happen any more.
     pub fn settle(&mut self) {
         self.next = None;
+        if self.decision == Decision::Refused {
+            self.decision = Decision::Given;
+        }
     }
 
     // ---- what happens to requests ----------------------------------------------------------------------------
@@ -195,7 +198,7 @@ impl Stance {
     pub fn decisions_go_on(&self) -> bool {
         match self.decision {
             Decision::AfterRevocation => self.decisions_given,
-            Decision::Given | Decision::Refused => self.released || self.client_gone,
+            Decision::Given | Decision::Refused => self.released,
         }
     }
 

@@ -41,8 +41,10 @@ fn rows(incident: &Incident) -> Vec<(&'static str, String)> {
         ("Client process", party(&incident.client)),
         ("Server process", party(&incident.server)),
     ];
-    if let (Some(process), Some(place)) = (&incident.process, &incident.place) {
+    if let Some(process) = &incident.process {
         rows.push(("Process", spell_party(process)));
+    }
+    if let Some(place) = &incident.place {
         rows.push((
             "Parent, group and session",
             format!("{}, {} and {}", place.parent, place.group, place.session),

@@ -14,7 +14,7 @@ use super::{TrialError, enter};
 use crate::cell::Present;
 use crate::journal::{Entry, Event, Moment, Phase, Pid, PipeEnd, Session, Watch};
 use crate::session::LiveSession;
-use crate::spec::{Crash, CrashPoint, Kill, Signal};
+use crate::spec::{Crash, CrashPoint, Decision, Kill, Signal};
 
 /// The most patient of the polite clients has sent SIGKILL after 6 s.
 const LEFT_WITHIN: Duration = Duration::from_secs(20);
@@ -75,7 +75,9 @@ pub(super) async fn crash_and_observe(
     if let Some(remote) = &stage.remote {
         remote.answer_as_ever();
     }
+    // A decision that is held until the run is revoked has not come to its end before.
     if survivors(stage, &clients)?.is_empty()
+        && crash.decision != Decision::AfterRevocation
         && let Some(remote) = &stage.remote
     {
         // Before anything is revoked: a request that was sent in time is not refused for the remote's delay.

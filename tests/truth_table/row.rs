@@ -175,6 +175,7 @@ pub struct Row {
 }
 
 pub const COMMAND: &str = r#"command: ["{{ fixture }}", deploy]"#;
+pub const BEARER: &str = "bearer: Authorization # once the run is revoked, its token gets 401";
 pub const BESIDE: &str = "beside: true";
 pub const WITHIN: &str = "eof: { within: 2s }";
 
@@ -229,6 +230,12 @@ impl Row {
 
     pub fn env(self, line: &str) -> Self {
         self.drilled("  env: #", format!("  env:\n    {line}\n    #"))
+    }
+
+    /// With tokens of an authorisation server, which the server refreshes where they are refused.
+    pub fn oauth(self, form: &str) -> Self {
+        self.drilled(BEARER, format!("oauth: {{ {form} }}"))
+            .env("OAUTH_ISSUER: \"{{ authority.issuer }}\"\n    OAUTH_REFRESH_TOKEN: \"{{ authority.refresh }}\"")
     }
 
     /// The deadline has to be waited out, so it is short. For a server that is not expected to meet it.

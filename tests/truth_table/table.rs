@@ -17,6 +17,7 @@ pub fn table(room: Room) -> Vec<Row> {
         .chain(rows_of_the_call())
         .chain(rows_of_the_record(room))
         .chain(rows_of_the_credential())
+        .chain(rows_of_oauth())
         .chain(rows_of_the_wire())
         .chain(rows_beside())
         .collect()
@@ -254,9 +255,37 @@ fn rows_of_the_credential() -> Vec<Row> {
     vec![
         Row::fault("denied-as-success").everywhere(&breaks(Revocation)),
         Row::fault("cached-credential").everywhere(&breaks(Revocation)),
+        Row::fault("forgets-refusals").everywhere(&breaks(Revocation)),
+        Row::fault("second-credential").everywhere(&breaks(Revocation)),
+        Row::fault("token-keeping-helper").everywhere(
+            &breaks(Helpers)
+                .so(Quiet, "the helper goes on asking")
+                .so(Revocation, "nobody records what the helper is refused"),
+        ),
         Row::fault("token-in-argv").everywhere(&breaks(Secrets)),
         Row::fault("token-in-log").everywhere(&breaks(Secrets)),
         Row::fault("env-to-helper").everywhere(&breaks(Secrets)),
+    ]
+}
+
+/// Tokens of an authorisation server.
+fn rows_of_oauth() -> Vec<Row> {
+    vec![
+        Row::good("oauth-opaque").oauth("tokens: opaque"),
+        Row::good("oauth-jwt").oauth("tokens: jwt"),
+        Row::new("oauth-remote-checks-signature")
+            .oauth("tokens: jwt, resource: checks-signature")
+            .everywhere(&breaks(Revocation)),
+        Row::new("oauth-refresh-survives")
+            .oauth("tokens: opaque, refresh_outlives_run: true")
+            .everywhere(&breaks(Revocation)),
+        Row::new("oauth-server-checks-signature")
+            .started_with("--fault", "signature-only")
+            .oauth("tokens: jwt")
+            .everywhere(&breaks(Revocation)),
+        Row::fault("signature-only").everywhere(&Expected::Unseen(
+            "its token is no JWT, so there is nothing to check",
+        )),
     ]
 }
 

@@ -198,10 +198,10 @@ pub enum ReplyTiming {
 #[serde(rename_all = "kebab-case")]
 #[schemars(title = "choice of what becomes of a decision")]
 pub enum Decision {
-    /// The approval is given once the client is gone and nobody holds the write end of stdin.
+    /// The approval is given at the end of the observation.
     #[default]
     Given,
-    /// A refusal is given then.
+    /// A refusal is given in its place.
     Refused,
     /// The approval is given only when the run has been revoked.
     AfterRevocation,
