@@ -15,6 +15,7 @@ pub mod cell;
 mod cli;
 pub mod journal;
 pub mod judge;
+pub mod otlp;
 pub mod remote;
 pub mod report;
 pub mod roles;

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use crate::journal::{Event, Moment, Pid, Row, Session};
-use crate::spec::{CrashPoint, Ownership, Signal};
+use crate::spec::{CrashPoint, Ownership, Signal, Source};
 
 use super::beside;
 use super::durable::{self, Durability};
@@ -248,13 +248,26 @@ fn faults(history: &History<'_>, log: &Ownership, owner: Identity<'_>, row: &Row
             Some(_) => {}
         }
     };
-    must_be("run", named.run.is_some(), "run", owner.run);
+    let believes_client = named.run.is_some()
+        && !owner.declared.is_empty()
+        && row.text("run").as_deref() == Some(owner.declared);
+    must_be(
+        "run",
+        named.run.is_some() && !believes_client,
+        "run",
+        owner.run,
+    );
     must_be(
         "approval",
         named.approval.is_some(),
         "approval",
         owner.approval,
     );
+    if believes_client {
+        faults.push(say(
+            "names the run that the client declared about itself, which is no proof of who it is",
+        ));
+    }
     if named.process.is_some() {
         match (row.text("process"), process_of(row)) {
             (_, Some(pid)) if history.cast.is_in_tree(pid) => {}
@@ -398,9 +411,20 @@ fn outcome(
             );
             return;
         }
+        let client_gone = history
+            .client_gone()
+            .filter(|gone| log.source() == Some(Source::Logging) && gone.place < ended.place);
+        let told = match client_gone {
+            // Whether one was sent, nobody can know any more, and that is what is wrong with it.
+            Some(_) => {
+                "when the server ended, its client had gone, and nobody else receives its notifications: a record that \
+                 dies with the client is no durable record, and it tells no outcome of the call"
+            }
+            None => "when the server had ended, no row of the record told the outcome of the call",
+        };
         findings.broken(
-            say("when the server had ended, no row of the record told the outcome of the call"),
-            evidence,
+            say(told),
+            evidence.into_iter().chain(client_gone.map(|gone| gone.seq)),
         );
         return;
     };

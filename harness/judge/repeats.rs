@@ -196,6 +196,7 @@ mod tests {
             known: false,
             repeat: None,
             unstable: None,
+            named: Vec::new(),
         }
     }
 

@@ -3,14 +3,14 @@
 use serde_json::Value;
 
 use super::super::mistake::{did_you_mean, nearest, one_of};
-use super::super::model::{Asked, Call, Recovery, Reply, Route};
+use super::super::model::{Asked, Call, RecordPlace, Recovery, Reply, Route};
 use super::super::path::Path;
 use super::super::template::Templates;
 use super::Check;
 use super::route::On;
 
 /// What a session's templates know.
-const OF_A_SESSION: [&str; 8] = [
+const OF_A_SESSION: [&str; 10] = [
     "workdir",
     "root",
     "fixture",
@@ -19,6 +19,8 @@ const OF_A_SESSION: [&str; 8] = [
     "approval.id",
     "remote.url",
     "authority.token",
+    "otlp.http",
+    "otlp.grpc",
 ];
 /// What every reply knows.
 const OF_A_REPLY: [&str; 14] = [
@@ -92,8 +94,10 @@ impl Check<'_, '_> {
         self.calls(&session);
         let expect = Path::of(["expect"]);
         if let Some(Asked::Ask(ownership)) = &drill.expect.ownership {
-            let at = expect.key("ownership").key("log");
-            self.template(&session, &at, &ownership.log);
+            if let RecordPlace::Log(log) = &ownership.place {
+                let at = expect.key("ownership").key("log");
+                self.template(&session, &at, log);
+            }
         }
         self.replies();
     }
@@ -200,6 +204,9 @@ impl Check<'_, '_> {
                 // The remote knows every run by a name, whether or not it asks for a credential.
                 Some("authority") if name == "authority.user" => return,
                 Some("authority") if self.drill.authority.is_none() => "an `authority`",
+                Some("otlp") if !self.drill.receives_otlp() => {
+                    "an `expect.ownership` with `from: otlp`"
+                }
                 _ => return,
             };
             let message = format!("{at}: `{name}` needs {needs}, and this drill has none");
