@@ -8,9 +8,9 @@ use std::time::Duration;
 use cargo_drill::spec::{
     self, Asked, Authority, Call, Client, Correlation, Count, CpuTime, Crash, CrashPoint, Drill,
     Eof, Exchange, Expect, Group, Helpers, Kill, Known, Limits, Lookup, Network, Outcomes,
-    Ownership, Plain, Protocol, Question, Quiet, Reconcile, ReconcileEffects, RecordPointers,
-    Recover, Recovery, Remote, Repeats, Reply, ReplyTiming, Requirement, Revocation, Route, Server,
-    Signal, Size, Span, Status, StdinKind, Stream,
+    Ownership, Plain, Protocol, Question, Quiet, Reconcile, ReconcileEffects, RecordPlace,
+    RecordPointers, Recover, Recovery, Remote, Repeats, Reply, ReplyTiming, Requirement,
+    Revocation, Route, Server, Signal, Size, Span, Status, StdinKind, Stream,
 };
 use serde_json::{Value, json};
 
@@ -192,7 +192,7 @@ fn the_drill_of_the_design_means_what_it_says() {
             }),
             handle: Asked::Ask(Plain {}),
             ownership: Some(Asked::Ask(Ownership {
-                log: text("{{ workdir }}/activity.jsonl"),
+                place: RecordPlace::Log(text("{{ workdir }}/activity.jsonl")),
                 record: RecordPointers {
                     run: Some(text("/run_id")),
                     call: text("/call_id"),

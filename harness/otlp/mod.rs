@@ -33,10 +33,10 @@ const MOST_BYTES: usize = 64 * 1024 * 1024;
 
 /// What was received so far. Cheap to clone; all clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Received(Arc<Mutex<Rows>>);
+pub struct Received(Arc<Mutex<Store>>);
 
 #[derive(Debug, Default)]
-struct Rows {
+struct Store {
     rows: Vec<Value>,
     bytes: usize,
     /// Why some of it is missing.
@@ -55,28 +55,36 @@ pub struct Standing {
 
 impl Received {
     pub fn standing(&self) -> Standing {
-        let rows = self.lock();
+        let store = self.lock();
         Standing {
-            rows: rows.rows.clone(),
-            bytes: rows.bytes as u64,
-            missing: rows.missing.clone(),
+            rows: store.rows.clone(),
+            bytes: store.bytes as u64,
+            missing: store.missing.clone(),
         }
     }
 
+    /// As if these had been received.
+    #[cfg(test)]
+    pub fn of(rows: Vec<Value>) -> Self {
+        let received = Self::default();
+        received.take(rows);
+        received
+    }
+
     fn take(&self, taken: Vec<Value>) {
-        let mut rows = self.lock();
+        let mut store = self.lock();
         for row in taken {
             let bytes = row.to_string().len();
-            if rows.rows.len() >= MOST_ROWS {
-                rows.miss(format!("more than {MOST_ROWS} records were exported"));
+            if store.rows.len() >= MOST_ROWS {
+                store.miss(format!("more than {MOST_ROWS} records were exported"));
                 return;
             }
-            if rows.bytes + bytes > MOST_BYTES {
-                rows.miss(format!("more than {} MiB were exported", MOST_BYTES >> 20));
+            if store.bytes + bytes > MOST_BYTES {
+                store.miss(format!("more than {} MiB were exported", MOST_BYTES >> 20));
                 return;
             }
-            rows.bytes += bytes;
-            rows.rows.push(row);
+            store.bytes += bytes;
+            store.rows.push(row);
         }
     }
 
@@ -84,12 +92,12 @@ impl Received {
         self.lock().miss(because);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Rows> {
+    fn lock(&self) -> MutexGuard<'_, Store> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Rows {
+impl Store {
     /// The first reason stays.
     fn miss(&mut self, because: String) {
         self.missing.get_or_insert(because);

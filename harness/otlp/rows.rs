@@ -119,7 +119,8 @@ fn attributes(attributes: Vec<KeyValue>) -> Value {
 
 fn any(value: AnyValue) -> Value {
     match value.value {
-        None => Value::Null,
+        // The latter is an index into a table of strings, which profiles have, and logs and traces have not.
+        None | Some(Any::StringValueStrindex(_)) => Value::Null,
         Some(Any::StringValue(text)) => Value::String(text),
         Some(Any::BoolValue(yes)) => Value::Bool(yes),
         Some(Any::IntValue(number)) => Value::from(number),
@@ -127,8 +128,6 @@ fn any(value: AnyValue) -> Value {
         Some(Any::ArrayValue(array)) => array.values.into_iter().map(any).collect(),
         Some(Any::KvlistValue(list)) => attributes(list.values),
         Some(Any::BytesValue(bytes)) => Value::String(STANDARD.encode(bytes)),
-        // An index into the table of strings that profiles have, and logs and traces have not.
-        Some(Any::StringValueStrindex(_)) => Value::Null,
     }
 }
 

@@ -166,15 +166,14 @@ impl Client {
             (PipeEnd::StdoutRead, inode(our_stdout.as_fd())?),
             (PipeEnd::StdoutWrite, inode(server_stdout.as_fd())?),
         ];
-        let (our_stderr, server_stderr) = match &start.stderr {
+        let (our_stderr, server_stderr) = if let Some(file) = &start.stderr {
             // As where a service manager keeps it: whoever writes to it needs nobody who reads.
-            Some(file) => (None, Stdio::from(collector(file)?)),
-            None => {
-                let (ours, theirs) = io::pipe()?;
-                ends.push((PipeEnd::StderrRead, inode(ours.as_fd())?));
-                ends.push((PipeEnd::StderrWrite, inode(theirs.as_fd())?));
-                (Some(ours), Stdio::from(theirs))
-            }
+            (None, Stdio::from(collector(file)?))
+        } else {
+            let (ours, theirs) = io::pipe()?;
+            ends.push((PipeEnd::StderrRead, inode(ours.as_fd())?));
+            ends.push((PipeEnd::StderrWrite, inode(theirs.as_fd())?));
+            (Some(ours), Stdio::from(theirs))
         };
         let ends = ends.into_iter().map(|(end, inode)| Pipe { end, inode });
         pipes.extend(ends);

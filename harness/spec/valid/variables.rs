@@ -93,11 +93,10 @@ impl Check<'_, '_> {
         }
         self.calls(&session);
         let expect = Path::of(["expect"]);
-        if let Some(Asked::Ask(ownership)) = &drill.expect.ownership {
-            if let RecordPlace::Log(log) = &ownership.place {
-                let at = expect.key("ownership").key("log");
-                self.template(&session, &at, log);
-            }
+        let asked = drill.expect.ownership.as_ref().and_then(Asked::ask);
+        if let Some(RecordPlace::Log(log)) = asked.map(|ownership| &ownership.place) {
+            let at = expect.key("ownership").key("log");
+            self.template(&session, &at, log);
         }
         self.replies();
     }

@@ -245,6 +245,8 @@ impl Read {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::journal::Secrets;
     use crate::spec::{RecordPlace, RecordPointers};
@@ -330,5 +332,74 @@ mod tests {
             panic!()
         };
         assert_eq!(unreadable.as_deref(), Some("it is a symbolic link"));
+    }
+
+    fn reads(place: RecordPlace, record: RecordPointers, source: Source) -> (Vec<Row>, u64) {
+        let work = tempfile::tempdir().unwrap();
+        let journal =
+            Journal::create(&work.path().join("journal.jsonl"), Secrets::default()).unwrap();
+        journal.append(Event::CallAsked {
+            session: crate::journal::Session::A,
+            role: crate::journal::CallRole::Main,
+            tool: "t".to_owned(),
+            call: "call-abababababababababababababababab".to_owned(),
+        });
+        let ownership = Ownership {
+            place,
+            record,
+            outcomes: crate::spec::Outcomes::default(),
+            durable: false,
+        };
+        Record::new(&ownership, source, &journal).read(Moment::Point, None);
+        let Event::RecordRead { rows, torn, .. } = last(&journal) else {
+            panic!()
+        };
+        (rows, torn)
+    }
+
+    #[test]
+    fn in_stderr_other_lines_are_no_half_rows() {
+        let folder = tempfile::tempdir().unwrap();
+        let collector = Collector::new(Collected::Stderr, folder.path().to_owned());
+        let stderr = collector.stderr_of(crate::journal::Session::A).unwrap();
+        std::fs::write(
+            stderr,
+            "starting {\n{\"call_id\":\"c1\",\"outcome\":\"intended\"}\n[1]\n",
+        )
+        .unwrap();
+        let pointers = RecordPointers {
+            call: "/call_id".to_owned(),
+            outcome: "/outcome".to_owned(),
+            ..RecordPointers::default()
+        };
+        let place = RecordPlace::From(crate::spec::Source::Stderr);
+        let (rows, torn) = reads(place, pointers, Source::Collected(collector));
+        assert_eq!((rows.len(), torn), (1, 0));
+    }
+
+    #[test]
+    fn an_export_is_joined_by_its_trace_and_completed_by_its_resource() {
+        let received = Received::of(vec![
+            json!({
+                "trace_id": "abababababababababababababababab", "resource": { "process.pid": 7 },
+                "attributes": { "drill.outcome": "intended" },
+            }),
+            json!({
+                "trace_id": "abababababababababababababababab", "attributes": { "drill.call.id": "c1" },
+            }),
+            json!({ "trace_id": "0123", "attributes": { "drill.outcome": "intended" } }),
+        ]);
+        let place = RecordPlace::From(crate::spec::Source::Otlp);
+        let (rows, _) = reads(place, RecordPointers::of_otlp(), Source::Otlp(received));
+        let fields: Vec<Value> = rows.iter().map(|row| json!(row.fields)).collect();
+        assert_eq!(
+            fields,
+            [
+                json!({
+                    "call": "call-abababababababababababababababab", "outcome": "intended", "process": 7
+                }),
+                json!({ "call": "c1" }),
+            ]
+        );
     }
 }
