@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use crate::journal::{Event, Moment, Pid, Row, Session};
-use crate::spec::{CrashPoint, Ownership, Signal, Source};
+use crate::spec::{CrashPoint, Kill, Ownership, Signal, Source};
 
 use super::beside;
 use super::durable::{self, Durability};
@@ -411,9 +411,7 @@ fn outcome(
             );
             return;
         }
-        let client_gone = history
-            .client_gone()
-            .filter(|gone| log.source() == Some(Source::Logging) && gone.place < ended.place);
+        let client_gone = reader_gone(history, log, ended);
         let told = match client_gone {
             // Whether one was sent, nobody can know any more, and that is what is wrong with it.
             Some(_) => {
@@ -446,6 +444,16 @@ fn outcome(
             evidence.into_iter().chain(truth.evidence()),
         ),
     };
+}
+
+/// The end of the client, where it alone could read the record and went before the server ended. Two witnesses tell of the
+/// two ends, so the end of the client may stand second; that it was killed stands before both.
+fn reader_gone<'a>(history: &History<'a>, log: &Ownership, ended: Seen<'_>) -> Option<Seen<'a>> {
+    let is_polite = matches!(history.crash.kill, Kill::Polite(_));
+    let crash = history.crash_fired()?;
+    history.client_gone().filter(|_| {
+        log.source() == Some(Source::Logging) && !is_polite && crash.place < ended.place
+    })
 }
 
 fn was_alive(history: &History<'_>, pid: Pid, at: Seen<'_>) -> bool {

@@ -126,10 +126,18 @@ impl Stage {
     /// Keeps what was collected of all sessions, and searches it for secrets: nobody writes to it any more.
     pub fn gather(&self) -> Result<(), TrialError> {
         let collector = self.record.as_ref().and_then(Record::collector);
-        for (session, bytes) in collector.map(Collector::files).unwrap_or_default() {
-            // Notifications passed through the client, and stand in its transcript.
-            if collector.is_some_and(|collector| collector.stderr_of(session).is_some()) {
-                gather_stderr(session, &bytes?, &self.bundle, &self.journal)?;
+        // Notifications passed through the client, and stand in its transcript.
+        for (session, bytes) in collector.map(Collector::all_stderr).unwrap_or_default() {
+            match bytes {
+                Ok(bytes) => gather_stderr(session, &bytes, &self.bundle, &self.journal)?,
+                // A server can get at the file, and put something else in its place.
+                Err(error) => {
+                    self.journal.append(Event::SecretsSought {
+                        session,
+                        places: vec![format!("stderr, which could not be read: {error}")],
+                        bytes: 0,
+                    });
+                }
             }
         }
         if let Some(otlp) = &self.otlp {

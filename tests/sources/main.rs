@@ -120,6 +120,12 @@ fn servers(cell: &str) -> Vec<Server> {
             ],
         ),
     ];
+    servers.push(Server::new(
+        "notifies-by-call",
+        &["python3", "-S", "@python/notifies.py", "by-call"],
+        "logging",
+        &[(BEFORE, "ownership"), (STDIN_CLOSED, ""), (AFTER, "")],
+    ));
     if has_opentelemetry() {
         for (name, words, protocol) in [
             ("http-logs", "logs", "http/protobuf"),

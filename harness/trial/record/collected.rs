@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::file::read_regular;
+use super::file::{read_beginning, read_regular};
 use crate::journal::{Moment, Session};
 use crate::session::{Noting, file_stem};
 
@@ -106,23 +106,26 @@ impl Collector {
             )));
         }
         let mut files = Vec::new();
-        for (_, bytes) in self.files() {
-            files.push(bytes?);
+        for session in SESSIONS {
+            match read_regular(&self.file_of(session), &self.folder) {
+                Ok(bytes) => files.push(bytes),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(files)
     }
 
-    /// What each session has left so far, whoever reads on.
-    pub fn files(&self) -> Vec<(Session, io::Result<Vec<u8>>)> {
-        let read = SESSIONS.map(|session| {
-            let bytes = read_regular(&self.file_of(session), &self.folder);
-            (session, bytes)
-        });
-        let is_there = |(_, bytes): &(Session, io::Result<Vec<u8>>)| {
+    /// What each session wrote to its stderr, where that is collected; of more than fits into memory the beginning.
+    pub fn all_stderr(&self) -> Vec<(Session, io::Result<Vec<u8>>)> {
+        let files = SESSIONS.into_iter().filter_map(|session| {
+            let file = self.stderr_of(session)?;
+            let bytes = read_beginning(&file, &self.folder);
             let error = bytes.as_ref().err();
-            error.is_none_or(|error| error.kind() != io::ErrorKind::NotFound)
-        };
-        read.into_iter().filter(is_there).collect()
+            let is_there = error.is_none_or(|error| error.kind() != io::ErrorKind::NotFound);
+            is_there.then_some((session, bytes))
+        });
+        files.collect()
     }
 
     /// Who has gone, or does not answer, is not asked again.
