@@ -6,11 +6,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use cargo_drill::spec::{
-    self, Asked, Authority, Call, Client, Correlation, Count, CpuTime, Crash, CrashPoint, Drill,
-    Eof, Exchange, Expect, Group, Helpers, Kill, Known, Limits, Lookup, Network, Outcomes,
-    Ownership, Plain, Protocol, Question, Quiet, Reconcile, ReconcileEffects, RecordPointers,
-    Recover, Recovery, Remote, Repeats, Reply, ReplyTiming, Requirement, Revocation, Route, Server,
-    Signal, Size, Span, Status, StdinKind, Stream,
+    self, Asked, Authority, Bearer, Call, Client, Correlation, Count, CpuTime, Crash, CrashPoint,
+    Decision, Drill, Eof, Exchange, Expect, Group, Helpers, Kill, Known, Limits, Lookup, Network,
+    Outcomes, Ownership, Plain, Protocol, Question, Quiet, Reconcile, ReconcileEffects,
+    RecordPlace, RecordPointers, Recover, Recovery, Remote, Repeats, Reply, ReplyTiming,
+    Requirement, Revocable, Revocation, Route, Server, Signal, Size, Span, Status, StdinKind,
+    Stream,
 };
 use serde_json::{Value, json};
 
@@ -51,6 +52,7 @@ fn crash(at: CrashPoint) -> Crash {
         close: Vec::new(),
         connection: None,
         then: None,
+        decision: Decision::Given,
         syscall: None,
         errno: None,
         boundary: None,
@@ -68,6 +70,7 @@ fn route(on: &str) -> Route {
         cancel: None,
         by: None,
         identity: false,
+        approval: false,
         reply: Reply::default(),
     }
 }
@@ -140,14 +143,14 @@ fn the_drill_of_the_design_means_what_it_says() {
                 },
             ],
         }),
-        authority: Some(Authority {
+        authority: Some(Authority::Bearer(Bearer {
             bearer: text("Authorization"),
             exchange: Some(Exchange {
                 on: text("POST /token"),
                 outlives_run: false,
                 reply: reply(json!({ "access_token": "{{ authority.derived }}" })),
             }),
-        }),
+        })),
         client: Client {
             beside: false,
             group: Group::Shared,
@@ -192,7 +195,7 @@ fn the_drill_of_the_design_means_what_it_says() {
             }),
             handle: Asked::Ask(Plain {}),
             ownership: Some(Asked::Ask(Ownership {
-                log: text("{{ workdir }}/activity.jsonl"),
+                place: RecordPlace::Log(text("{{ workdir }}/activity.jsonl")),
                 record: RecordPointers {
                     run: Some(text("/run_id")),
                     call: text("/call_id"),
@@ -207,6 +210,7 @@ fn the_drill_of_the_design_means_what_it_says() {
                 durable: false,
             })),
             revocation: Asked::Ask(Revocation {
+                of: vec![Revocable::Run],
                 within: Span(Duration::from_secs(1)),
                 call: Some(Call {
                     tool: text("deploy_build"),

@@ -71,7 +71,7 @@ fn run() -> io::Result<()> {
     if plan.wanted == Wanted::Subreaper {
         prctl::set_child_subreaper(true)?;
         let subreaper = NixPid::this().as_raw();
-        let room = match room::open_room() {
+        let room = match room::open_room().and_then(|room| with_otlp(room, plan.otlp)) {
             Ok(room) => room,
             Err(error) => {
                 drop(scratch);
@@ -98,7 +98,8 @@ fn run() -> io::Result<()> {
             std::mem::forget(scratch);
             // The outer process kills us when the socket closes; should it be killed itself, the kernel does.
             prctl::set_pdeathsig(Signal::SIGKILL)?;
-            match room::furnish(plan.open_network, user_namespace, plan.bounds) {
+            let furnished = room::furnish(plan.open_network, user_namespace, plan.bounds);
+            match furnished.and_then(|room| with_otlp(room, plan.otlp)) {
                 Ok(room) => {
                     let init = Init::new(socket, 1, room.port, plan.bounds);
                     // When we return, the kernel ends the rest.
@@ -108,6 +109,10 @@ fn run() -> io::Result<()> {
             }
         }
     }
+}
+
+fn with_otlp(room: Room, wanted: bool) -> io::Result<Room> {
+    if wanted { room.with_otlp() } else { Ok(room) }
 }
 
 fn not_ready(socket: &UnixStream, because: String) -> io::Result<()> {
@@ -208,14 +213,17 @@ impl Init {
             SignalFd::with_flags(&children, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
         let mut descriptors = vec![room.listener.as_raw_fd()];
         descriptors.extend(room.packets.as_ref().map(std::os::fd::AsRawFd::as_raw_fd));
+        let otlp = room.otlp.iter().flatten();
+        descriptors.extend(otlp.map(std::os::fd::AsRawFd::as_raw_fd));
         let ready = Report::Ready {
             kind,
             user_namespace,
             packet_socket: room.packets.is_some(),
+            otlp: room.otlp.is_some(),
             port: room.port,
         };
         self.teller.hand_over(&ready, &descriptors)?;
-        // The harness alone holds the listener now: when it goes, nobody listens.
+        // The harness alone holds the listeners now: when it goes, nobody listens.
         drop(room);
         loop {
             let mut watched = [

@@ -33,6 +33,8 @@ pub struct Plan {
     pub wanted: Wanted,
     /// The server may use the host's network.
     pub open_network: bool,
+    /// Listeners for OTLP are wanted as well.
+    pub otlp: bool,
     pub bounds: Bounds,
     /// A folder that does not exist: the cell makes it, and removes it when all in the cell has ended. So it goes also
     /// where the harness was killed.
@@ -108,11 +110,13 @@ pub struct Present {
 /// From the cell to the harness.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Report {
-    /// The room is made. Descriptors: the remote's listener, then the packet socket if there is one.
+    /// The room is made. Descriptors: the remote's listener, then the packet socket if there is one, then the listeners of
+    /// OTLP over HTTP and over gRPC if they were wanted.
     Ready {
         kind: CellKind,
         user_namespace: bool,
         packet_socket: bool,
+        otlp: bool,
         port: u16,
     },
     /// The room could not be made.

@@ -25,5 +25,5 @@ mod usage;
 pub use bounds::Bounds;
 pub use gate::{Gate, Scene};
 pub use message::{Pipe, Plan, Present, Wanted};
-pub use outside::{Cell, CellError, Doorway, Line, Look, Spawn};
+pub use outside::{Cell, CellError, Doorway, Line, Look, OtlpDoor, Spawn};
 pub(crate) use sys::{unread_in_pipe, unread_in_socket};

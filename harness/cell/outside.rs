@@ -67,6 +67,13 @@ pub struct Doorway {
     pub listener: TcpListener,
     pub packets: Option<OwnedFd>,
     pub port: u16,
+    pub otlp: Option<OtlpDoor>,
+}
+
+/// Where the server's OTLP comes in.
+pub struct OtlpDoor {
+    pub http: TcpListener,
+    pub grpc: TcpListener,
 }
 
 /// Orders to a cell; cheap to clone. Outlives the cell, and then every order fails.
@@ -367,6 +374,7 @@ fn enter(
         kind,
         user_namespace,
         packet_socket,
+        otlp,
         port,
     } = report
     else {
@@ -374,7 +382,7 @@ fn enter(
             "it did not say that it was ready".to_owned(),
         ));
     };
-    let mut descriptors = descriptors.into_iter();
+    let mut descriptors = descriptors.into_iter().peekable();
     let listener = descriptors.next().ok_or(CellError::Gone)?;
     journal.append(Event::CellReady {
         cell: kind,
@@ -383,10 +391,20 @@ fn enter(
         remote_port: port,
         weakens: weakens(kind, packet_socket, plan.open_network, fallback),
     });
+    let packets = descriptors.next_if(|_| packet_socket);
+    let otlp = match (otlp, descriptors.next(), descriptors.next()) {
+        (false, ..) => None,
+        (true, Some(http), Some(grpc)) => Some(OtlpDoor {
+            http: TcpListener::from(http),
+            grpc: TcpListener::from(grpc),
+        }),
+        (true, ..) => return Err(CellError::Gone),
+    };
     Ok(Doorway {
         listener: TcpListener::from(listener),
-        packets: descriptors.next(),
+        packets,
         port,
+        otlp,
     })
 }
 

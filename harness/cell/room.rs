@@ -11,7 +11,7 @@
 
 use std::fs;
 use std::io;
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
@@ -25,6 +25,9 @@ use super::sys;
 /// The remote's port where the network is the cell's own: always the same, so that it can stand in a snapshot.
 const PORT: u16 = 7411;
 
+/// The ports of OTLP over HTTP and over gRPC, as the specification registers them.
+const OTLP_PORTS: [u16; 2] = [4318, 4317];
+
 /// Where Unix sockets of the host live (docker, systemd, the X server). Namespaces do not hide a socket that has a path.
 const COVERED: [&str; 4] = ["/run", "/var/run", "/tmp/.X11-unix", "/tmp/.ICE-unix"];
 
@@ -33,6 +36,22 @@ pub(super) struct Room {
     pub listener: TcpListener,
     pub packets: Option<OwnedFd>,
     pub port: u16,
+    /// For OTLP over HTTP and over gRPC, once they are asked for.
+    pub otlp: Option<[TcpListener; 2]>,
+}
+
+impl Room {
+    /// Listens for OTLP as well: at its usual ports where the network is the cell's own, else at any that are free.
+    pub fn with_otlp(mut self) -> io::Result<Self> {
+        let [http, grpc] = if self.port == PORT {
+            OTLP_PORTS
+        } else {
+            [0, 0]
+        };
+        let listen = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
+        self.otlp = Some([listen(http)?, listen(grpc)?]);
+        Ok(self)
+    }
 }
 
 /// Leaves the host's namespaces. The next child of this process is PID 1 of the new one. True where that took a user
@@ -93,6 +112,7 @@ pub(super) fn furnish(
         listener,
         packets,
         port: PORT,
+        otlp: None,
     })
 }
 
@@ -104,6 +124,7 @@ pub(super) fn open_room() -> io::Result<Room> {
         listener,
         packets: None,
         port,
+        otlp: None,
     })
 }
 

@@ -48,6 +48,9 @@ pub enum Event {
         run: String,
         call: String,
         approval: String,
+        /// The run that the client says it is, in `clientInfo`. It is none of any session's.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        declared: String,
     },
     /// A clean run of the call, to learn which of its connections carries the effect.
     Rehearsed {

@@ -41,6 +41,33 @@ pub struct Answer {
     /// The verdict differed between repeats: how often each was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unstable: Option<Tally>,
+    /// Of `ownership`: what the record names of the call. Absent at every other question, and where no record was read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub named: Vec<Named>,
+}
+
+/// Whether the record says something of the call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Named {
+    pub question: Whose,
+    pub answered: bool,
+    /// The JSON pointer that leads to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+/// What whoever finds a call without its session must know of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Whose {
+    /// Which run started it.
+    Run,
+    /// Which local process sent it.
+    Process,
+    /// Which decision allowed it.
+    Decision,
+    /// Which external operation came of it.
+    Operation,
 }
 
 /// A question that the drill leaves out.

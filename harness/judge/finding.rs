@@ -142,6 +142,7 @@ impl Findings {
                 known: false,
                 repeat: None,
                 unstable: None,
+                named: Vec::new(),
             };
         }
         // A journal that stops early may prove a fault; that nothing more would have come it cannot prove.
@@ -165,6 +166,7 @@ impl Findings {
             known: false,
             repeat: None,
             unstable: None,
+            named: Vec::new(),
         }
     }
 }

@@ -86,6 +86,8 @@ pub(super) struct Identity<'a> {
     pub(super) run: &'a str,
     pub(super) call: &'a str,
     pub(super) approval: &'a str,
+    /// The run that the client said it was; empty in a journal of before clients did.
+    pub(super) declared: &'a str,
 }
 
 /// What came back for the main call of a session.
@@ -360,10 +362,12 @@ impl<'a> History<'a> {
                 run,
                 call,
                 approval,
+                declared,
             } if *session == of => Some(Identity {
                 run,
                 call,
                 approval,
+                declared,
             }),
             _ => None,
         })

@@ -30,6 +30,7 @@ mod ledger;
 mod limit;
 mod lives;
 mod moments;
+mod named;
 mod next;
 mod ownership;
 mod protocol;
@@ -150,7 +151,19 @@ fn answer(history: &History<'_>, question: Question) -> Option<Answer> {
         Some(breach) => limit::ending(history, breach, question),
         None => history.ending(),
     };
-    Some(findings.answer(question, ending))
+    let mut answer = findings.answer(question, ending);
+    if question == Question::Ownership
+        && let Some(log) = words::log(history.drill)
+    {
+        answer.named = named::named(history, log).unwrap_or_default();
+        if answer.verdict == Verdict::Held
+            && let Some(missing) = named::missing(history, &answer.named)
+        {
+            answer.because = format!("{}; {}", answer.because, missing.said());
+            answer.stable = format!("{}; {}", answer.stable, missing.stable());
+        }
+    }
+    Some(answer)
 }
 
 fn judged(history: &History<'_>, question: Question) -> Option<Findings> {

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use crate::journal::{Event, Moment, Pid, Row, Session};
-use crate::spec::{CrashPoint, Ownership, Signal};
+use crate::spec::{CrashPoint, Kill, Ownership, Signal, Source};
 
 use super::attempts::failed_command;
 use super::beside;
@@ -253,13 +253,26 @@ fn faults(history: &History<'_>, log: &Ownership, owner: Identity<'_>, row: &Row
             Some(_) => {}
         }
     };
-    must_be("run", named.run.is_some(), "run", owner.run);
+    let believes_client = named.run.is_some()
+        && !owner.declared.is_empty()
+        && row.text("run").as_deref() == Some(owner.declared);
+    must_be(
+        "run",
+        named.run.is_some() && !believes_client,
+        "run",
+        owner.run,
+    );
     must_be(
         "approval",
         named.approval.is_some(),
         "approval",
         owner.approval,
     );
+    if believes_client {
+        faults.push(say(
+            "names the run that the client declared about itself, which is no proof of who it is",
+        ));
+    }
     if named.process.is_some() {
         match (row.text("process"), process_of(row)) {
             (_, Some(pid)) if history.cast.is_in_tree(pid) => {}
@@ -407,9 +420,18 @@ fn outcome(
             );
             return;
         }
+        let client_gone = reader_gone(history, log, ended);
+        let told = match client_gone {
+            // Whether one was sent, nobody can know any more, and that is what is wrong with it.
+            Some(_) => {
+                "when the server ended, its client had gone, and nobody else receives its notifications: a record that \
+                 dies with the client is no durable record, and it tells no outcome of the call"
+            }
+            None => "when the server had ended, no row of the record told the outcome of the call",
+        };
         findings.broken(
-            say("when the server had ended, no row of the record told the outcome of the call"),
-            evidence,
+            say(told),
+            evidence.into_iter().chain(client_gone.map(|gone| gone.seq)),
         );
         return;
     };
@@ -431,6 +453,16 @@ fn outcome(
             evidence.into_iter().chain(truth.evidence()),
         ),
     };
+}
+
+/// The end of the client, where it alone could read the record and went before the server ended. Two witnesses tell of the
+/// two ends, so the end of the client may stand second; that it was killed stands before both.
+fn reader_gone<'a>(history: &History<'a>, log: &Ownership, ended: Seen<'_>) -> Option<Seen<'a>> {
+    let is_polite = matches!(history.crash.kill, Kill::Polite(_));
+    let crash = history.crash_fired()?;
+    history.client_gone().filter(|_| {
+        log.source() == Some(Source::Logging) && !is_polite && crash.place < ended.place
+    })
 }
 
 fn was_alive(history: &History<'_>, pid: Pid, at: Seen<'_>) -> bool {

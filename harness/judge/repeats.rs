@@ -200,6 +200,7 @@ mod tests {
             known: false,
             repeat: None,
             unstable: None,
+            named: Vec::new(),
         }
     }
 

@@ -25,6 +25,7 @@ pub fn answer(question: Question, verdict: Verdict, because: &str) -> Answer {
         known: false,
         repeat: None,
         unstable: None,
+        named: Vec::new(),
     }
 }
 

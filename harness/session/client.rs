@@ -4,10 +4,13 @@
 //! what is left when it has gone is what the drill looks at. Its stdin is the socket to the harness.
 
 use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
 use std::process::{ExitCode, Stdio};
 use std::sync::Arc;
 
@@ -26,6 +29,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::message::{Ask, Call, Start, Told};
+use super::notes::Notes;
 use super::shutdown::shut_down;
 use super::stdin::{OurStdin, Stdin, inode, stdin_of};
 use super::teller::{Teller, teller};
@@ -37,6 +41,9 @@ use crate::spec::{Protocol, Sdk, Stream};
 
 /// `_meta` key of the correlation: a reverse-DNS prefix of our own, as the specification asks (2025-06-18, basic, `_meta`).
 const CORRELATION: &str = "dev.cargo-drill/correlationId";
+
+/// `_meta` key of the log level (2026-07-28).
+const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
 /// The process `cargo-drill __client`.
 pub(crate) fn main() -> ExitCode {
@@ -94,6 +101,12 @@ struct Client {
     server: Pid,
     exited: watch::Receiver<bool>,
     service: Option<Arc<RunningService<RoleClient, InitializeRequestParams>>>,
+    /// What it says that it is.
+    declared: String,
+    /// Notifications of log messages are kept.
+    is_noting: bool,
+    /// And each call asks for them.
+    asks_for_logs: bool,
 }
 
 impl Client {
@@ -109,6 +122,9 @@ impl Client {
             server: 0,
             exited: watch::channel(false).1,
             service: None,
+            declared: String::new(),
+            is_noting: false,
+            asks_for_logs: false,
         }
     }
 
@@ -146,18 +162,27 @@ impl Client {
     async fn start(&mut self, start: Start) -> io::Result<()> {
         let (server_stdin, our_stdin, mut pipes) = stdin_of(start.stdin)?;
         let (our_stdout, server_stdout) = io::pipe()?;
-        let (our_stderr, server_stderr) = io::pipe()?;
-        for (end, fd) in [
-            (PipeEnd::StdoutRead, our_stdout.as_fd()),
-            (PipeEnd::StdoutWrite, server_stdout.as_fd()),
-            (PipeEnd::StderrRead, our_stderr.as_fd()),
-            (PipeEnd::StderrWrite, server_stderr.as_fd()),
-        ] {
-            pipes.push(Pipe {
-                end,
-                inode: inode(fd)?,
-            });
-        }
+        let mut ends = vec![
+            (PipeEnd::StdoutRead, inode(our_stdout.as_fd())?),
+            (PipeEnd::StdoutWrite, inode(server_stdout.as_fd())?),
+        ];
+        let (our_stderr, server_stderr) = if let Some(file) = &start.stderr {
+            // As where a service manager keeps it: whoever writes to it needs nobody who reads.
+            (None, Stdio::from(collector(file)?))
+        } else {
+            let (ours, theirs) = io::pipe()?;
+            ends.push((PipeEnd::StderrRead, inode(ours.as_fd())?));
+            ends.push((PipeEnd::StderrWrite, inode(theirs.as_fd())?));
+            (Some(ours), Stdio::from(theirs))
+        };
+        let ends = ends.into_iter().map(|(end, inode)| Pipe { end, inode });
+        pipes.extend(ends);
+        let notes = match &start.noting {
+            Some(noting) => Notes::open(noting).await?,
+            None => Notes::default(),
+        };
+        self.is_noting = start.noting.is_some();
+        self.declared.clone_from(&start.declared);
 
         let mut command = tokio::process::Command::from(roles::command(Role::Shim));
         command
@@ -169,7 +194,7 @@ impl Client {
             .current_dir(&start.cwd)
             .stdin(Stdio::from(server_stdin))
             .stdout(Stdio::from(server_stdout))
-            .stderr(Stdio::from(server_stderr));
+            .stderr(server_stderr);
         let mut server = command.spawn()?;
         // The command holds the server's ends of the pipes; with it gone, the server alone has them.
         drop(command);
@@ -196,9 +221,11 @@ impl Client {
                 has_exited.send_replace(true);
             }
         });
-        let stderr = pipe::Receiver::from_owned_fd(our_stderr.into())?;
-        let reader = tokio::spawn(read_stderr(stderr, self.tell.clone()));
-        self.stderr_reader = Some(reader.abort_handle());
+        if let Some(stderr) = our_stderr {
+            let stderr = pipe::Receiver::from_owned_fd(stderr.into())?;
+            let reader = tokio::spawn(read_stderr(stderr, self.tell.clone()));
+            self.stderr_reader = Some(reader.abort_handle());
+        }
         if !start.leak_stdin_to.is_empty() {
             self.start_sibling(&start, &our_stdin)?;
         }
@@ -210,6 +237,7 @@ impl Client {
             stdout,
             Arc::clone(&self.writing),
             self.reading.clone(),
+            notes,
             self.tell.clone(),
         );
         self.pipes = Some(pipes);
@@ -247,11 +275,23 @@ impl Client {
         let (lifecycle, version) = lifecycle(protocol);
         let mut info = InitializeRequestParams::default();
         info.protocol_version = version;
+        // It says that it is another run. Whatever a client says of itself, a server must not take for the owner.
         info.client_info =
-            rmcp::model::Implementation::new("cargo-drill", env!("CARGO_PKG_VERSION"));
+            rmcp::model::Implementation::new(self.declared.as_str(), env!("CARGO_PKG_VERSION"))
+                .with_title(self.declared.as_str());
         match info.serve_with_lifecycle(pipes, lifecycle).await {
             Ok(service) => {
                 let peer = service.peer_info();
+                let can_log = peer
+                    .as_ref()
+                    .is_some_and(|peer| peer.capabilities.logging.is_some());
+                let by_call = peer
+                    .as_ref()
+                    .is_some_and(|peer| peer.protocol_version == ProtocolVersion::V_2026_07_28);
+                self.asks_for_logs = self.is_noting && can_log && by_call;
+                if self.is_noting && can_log && !by_call {
+                    ask_for_logs(&service).await;
+                }
                 let server = peer.as_ref().and_then(|peer| peer.server_info.clone());
                 self.tell(Told::Handshaken {
                     protocol: peer
@@ -297,6 +337,10 @@ impl Client {
         let mut meta = RequestMetaObject::new();
         meta.set_traceparent(&call.traceparent);
         meta.0.insert(CORRELATION.to_owned(), call.id.into());
+        if self.asks_for_logs {
+            // Since 2026-07-28 each request says what is to be logged of it, and without a word nothing is.
+            meta.0.insert(LOG_LEVEL.to_owned(), "debug".into());
+        }
         let params = CallToolRequestParams::new(call.tool).with_arguments(call.arguments);
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let options = PeerRequestOptions::no_options().with_meta(meta);
@@ -321,6 +365,27 @@ impl Client {
     fn tell(&self, thing: Told) {
         self.tell.tell(thing);
     }
+}
+
+/// Up to 2025-11-25 a session has a log level.
+#[expect(
+    deprecated,
+    reason = "as the protocol has it since 2026-07-28; the servers that are asked are of before"
+)]
+async fn ask_for_logs(service: &RunningService<RoleClient, InitializeRequestParams>) {
+    use rmcp::model::{LoggingLevel, SetLevelRequestParams};
+    let level = SetLevelRequestParams::new(LoggingLevel::Debug);
+    // A server that declares it and refuses it may log all the same.
+    let _ = service.set_level(level).await;
+}
+
+/// The file that a server's stderr goes to. Appending, so that whoever inherits it writes behind the others.
+fn collector(file: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .append(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(file)
 }
 
 /// Ends a reader, and so closes the pipe that it owns.

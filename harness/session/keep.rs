@@ -5,8 +5,8 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{self, Write as _};
-use std::path::Path;
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -22,7 +22,8 @@ pub(super) struct Keep {
     session: Session,
     journal: Journal,
     transcript: File,
-    stderr: File,
+    /// Absent where stderr goes to a file of its own, which is gathered when all is over.
+    stderr: Option<File>,
     stderr_bytes: u64,
     searched: u64,
     tail: String,
@@ -40,13 +41,19 @@ struct TranscriptLine<'a> {
 }
 
 impl Keep {
-    pub fn open(session: Session, folder: &Path, journal: &Journal) -> io::Result<Self> {
+    pub fn open(
+        session: Session,
+        folder: &Path,
+        has_collector: bool,
+        journal: &Journal,
+    ) -> io::Result<Self> {
         let name = file_stem(session);
+        let stderr = (!has_collector).then(|| File::create(stderr_of(session, folder)));
         Ok(Self {
             session,
             journal: journal.clone(),
             transcript: File::create(folder.join(format!("transcript-{name}.jsonl")))?,
-            stderr: File::create(folder.join(format!("stderr-{name}.txt")))?,
+            stderr: stderr.transpose()?,
             stderr_bytes: 0,
             searched: 0,
             tail: String::new(),
@@ -96,9 +103,11 @@ impl Keep {
     pub fn close(&mut self) -> io::Result<()> {
         let rest = std::mem::take(&mut self.unfinished);
         let kept = self.keep_stderr(&rest);
+        let mut places = vec!["stdout".to_owned()];
+        places.extend(self.stderr.as_ref().map(|_| "stderr".to_owned()));
         self.journal.append(Event::SecretsSought {
             session: self.session,
-            places: vec!["stdout".to_owned(), "stderr".to_owned()],
+            places,
             bytes: self.searched,
         });
         kept
@@ -121,10 +130,10 @@ impl Keep {
         let safe = printable(&self.journal.secrets().conceal(worth));
         self.tail.push_str(&safe);
         self.tail = last(&self.tail, TAIL).to_owned();
-        if is_kept {
-            self.stderr.write_all(safe.as_bytes())?;
+        if let Some(file) = self.stderr.as_mut().filter(|_| is_kept) {
+            file.write_all(safe.as_bytes())?;
             if self.stderr_bytes >= MOST_STDERR {
-                writeln!(self.stderr, "\n[the rest of stderr is not kept]")?;
+                writeln!(file, "\n[the rest of stderr is not kept]")?;
             }
         }
         Ok(())
@@ -150,13 +159,75 @@ impl Keep {
 }
 
 /// How a session's files are named.
-pub(crate) fn file_stem(session: Session) -> &'static str {
+pub fn file_stem(session: Session) -> &'static str {
     match session {
         Session::Beside => "beside",
         Session::A => "a",
         Session::Revoked => "revoked",
         Session::B => "b",
     }
+}
+
+fn stderr_of(session: Session, folder: &Path) -> PathBuf {
+    folder.join(format!("stderr-{}.txt", file_stem(session)))
+}
+
+/// The end of a stderr that goes to this file.
+pub(super) fn tail_of(file: &Path, journal: &Journal) -> String {
+    let read = || -> io::Result<Vec<u8>> {
+        let mut file = File::open(file)?;
+        let end = file.metadata()?.len();
+        // Twice as much as is quoted, so that a secret that is cut stands outside of the quote.
+        file.seek(SeekFrom::Start(end.saturating_sub(2 * TAIL as u64)))?;
+        let mut bytes = Vec::new();
+        file.take(2 * TAIL as u64).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let bytes = read().unwrap_or_default();
+    let safe = printable(&journal.secrets().conceal(&String::from_utf8_lossy(&bytes)));
+    last(&safe, TAIL).trim().to_owned()
+}
+
+/// Searches what a session wrote to a stderr that is a file, and keeps it, as it is done with the other kind as it comes.
+pub fn gather_stderr(
+    session: Session,
+    bytes: &[u8],
+    folder: &Path,
+    journal: &Journal,
+) -> io::Result<()> {
+    let secrets = journal.secrets();
+    let mut seen = HashSet::new();
+    for line in bytes.split(|byte| *byte == b'\n') {
+        for secret in secrets.seen_in(line) {
+            if !seen.insert(secret.clone()) {
+                continue;
+            }
+            let text = secrets.conceal(&String::from_utf8_lossy(line));
+            journal.append(Event::SecretSeen {
+                session,
+                secret,
+                place: Place::Stderr,
+                detail: format!("a line of stderr: {}", excerpt(&text, 200)),
+            });
+        }
+    }
+    journal.append(Event::SecretsSought {
+        session,
+        places: vec!["stderr".to_owned()],
+        bytes: bytes.len() as u64,
+    });
+    let text = secrets.conceal(&String::from_utf8_lossy(bytes));
+    let most = usize::try_from(MOST_STDERR).unwrap_or(usize::MAX);
+    let end = (0..=text.len().min(most))
+        .rev()
+        .find(|&i| text.is_char_boundary(i));
+    let kept = &text[..end.unwrap_or_default()];
+    let mut file = File::create(stderr_of(session, folder))?;
+    file.write_all(printable(kept).as_bytes())?;
+    if kept.len() < text.len() {
+        writeln!(file, "\n[the rest of stderr is not kept]")?;
+    }
+    Ok(())
 }
 
 /// Characters that a terminal would act on, as JSON escapes: the line stays what it was, and `cat` is safe.

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream as StdUnixStream;
+use std::os::unix::net::{UnixListener as StdUnixListener, UnixStream as StdUnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,8 +15,9 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
-use super::keep::Keep;
+use super::keep::{Keep, tail_of};
 use super::message::{Ask, Call, Leading, Start, Told, Write};
+use super::notes::Noting;
 use super::pump::{Pump, Shared, lock};
 use super::shim::{GATED, PLAIN};
 use crate::cell::gate::{Handed, take_over};
@@ -61,6 +62,12 @@ pub struct Opening {
     pub scratch: PathBuf,
     /// The system calls of the server's processes are seen.
     pub gated: Option<Gated>,
+    /// A file that the server's stderr goes to, in place of a pipe to the client.
+    pub stderr: Option<PathBuf>,
+    /// The server's notifications of log messages are kept.
+    pub noting: Option<Noting>,
+    /// What the client says that it is.
+    pub declared: String,
 }
 
 /// What a session whose system calls are seen has besides.
@@ -93,6 +100,8 @@ pub struct LiveSession {
     pump: JoinHandle<()>,
     shared: Arc<Mutex<Shared>>,
     gate: Option<Gate>,
+    stderr: Option<PathBuf>,
+    tap: Option<StdUnixStream>,
 }
 
 impl LiveSession {
@@ -114,11 +123,18 @@ impl LiveSession {
             bundle,
             scratch,
             gated,
+            stderr,
+            noting,
+            declared,
         } = opening;
         let deadline = Instant::now() + STARTED_WITHIN;
         let stem = super::keep::file_stem(session);
         let shim = scratch.join(format!("shim-{stem}"));
         let listener = UnixListener::bind(&shim)?;
+        let tap = noting
+            .as_ref()
+            .map(|noting| StdUnixListener::bind(&noting.tap));
+        let tap = tap.transpose()?;
         let (ours, theirs) = StdUnixStream::pair()?;
         let client = cell.spawn(Spawn {
             argv: vec!["cargo-drill".to_owned(), Role::Client.argument().to_owned()],
@@ -142,7 +158,7 @@ impl LiveSession {
         ours.set_nonblocking(true)?;
         let (reads, asks) = UnixStream::from_std(ours)?.into_split();
         let shared = Arc::new(Mutex::new(Shared::default()));
-        let keep = Keep::open(session, &bundle, journal)?;
+        let keep = Keep::open(session, &bundle, stderr.is_some(), journal)?;
         let (pass, told) = mpsc::unbounded_channel();
         let pump = Pump {
             session,
@@ -163,6 +179,8 @@ impl LiveSession {
             pump: tokio::spawn(pump.run(reads)),
             shared,
             gate: None,
+            stderr: stderr.clone(),
+            tap: None,
         };
         let start = Start {
             shim: shim.clone(),
@@ -172,6 +190,9 @@ impl LiveSession {
             stdin,
             group,
             leak_stdin_to,
+            stderr,
+            noting,
+            declared,
         };
         live.ask(&Ask::Start(start)).await?;
         let executed = live
@@ -179,6 +200,8 @@ impl LiveSession {
             .await;
         let _ = std::fs::remove_file(&shim);
         if executed? {
+            // The client has connected before it told that the server was started.
+            live.tap = tap.map(|tap| tap.accept()).transpose()?.map(|(tap, _)| tap);
             return Ok(Some(live));
         }
         live.leave().await?;
@@ -286,6 +309,11 @@ impl LiveSession {
     /// What sees the system calls of the server's processes, if anything does. It must outlive them.
     pub fn take_gate(&mut self) -> Option<Gate> {
         self.gate.take()
+    }
+
+    /// Where the client can be asked whether it has received all that the server had written, once it keeps notifications.
+    pub fn take_tap(&mut self) -> Option<StdUnixStream> {
+        self.tap.take()
     }
 
     /// Opens the protocol session; false, with the reason in the journal, when the server did not.
@@ -434,7 +462,10 @@ impl LiveSession {
 
     /// Appends `session-failed` with the end of stderr.
     pub fn failed(&self, fault: SessionFault, detail: impl Into<String>) {
-        let stderr_tail = lock(&self.shared).stderr_tail.clone();
+        let stderr_tail = match &self.stderr {
+            Some(file) => tail_of(file, &self.journal),
+            None => lock(&self.shared).stderr_tail.clone(),
+        };
         self.journal.append(Event::SessionFailed {
             session: self.session,
             fault,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::notes::Noting;
 use crate::cell::Pipe;
 use crate::journal::{AnswerShape, Exit, LineShape, Pid, Way};
 use crate::spec::{Protocol, Sdk, Signal, StdinKind, Stream};
@@ -75,6 +76,12 @@ pub struct Start {
     pub group: Leading,
     /// A sibling that inherits the write end of the server's stdin.
     pub leak_stdin_to: Vec<String>,
+    /// A file that the server's stderr goes to, in place of a pipe to the client.
+    pub stderr: Option<PathBuf>,
+    /// The server's notifications of log messages are kept.
+    pub noting: Option<Noting>,
+    /// What the client says that it is.
+    pub declared: String,
 }
 
 /// A tool call with its correlation.

@@ -13,6 +13,7 @@ pub(crate) mod client;
 mod keep;
 mod live;
 mod message;
+mod notes;
 mod pump;
 pub(crate) mod shim;
 mod shutdown;
@@ -20,5 +21,7 @@ mod stdin;
 mod teller;
 mod transport;
 
+pub use keep::{file_stem, gather_stderr};
 pub use live::{Gated, Issue, LiveSession, Opening, SessionError, fits_a_socket};
 pub use message::{Leading, Write};
+pub use notes::Noting;

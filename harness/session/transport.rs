@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,8 +17,10 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::sync::{mpsc, watch};
 
 use super::message::{Told, Write};
+use super::notes::Notes;
 use super::stdin::Stdin;
 use super::teller::Teller;
+use crate::cell;
 use crate::journal::{AnswerShape, LineShape, Way, excerpt};
 
 /// A longer line is not a message but a flood: it is told as noise and passed over.
@@ -78,9 +81,10 @@ impl Pipes {
     /// Reads `stdout` from its first byte on, whether rmcp asks for messages or not.
     pub fn open(
         stdin: Stdin,
-        stdout: impl AsyncRead + Send + Unpin + 'static,
+        stdout: impl AsyncRead + AsFd + Send + Unpin + 'static,
         writing: Arc<Writing>,
         reading: Reading,
+        notes: Notes,
         tell: Teller,
     ) -> (Self, tokio::task::AbortHandle) {
         let outstanding = Outstanding::default();
@@ -88,6 +92,7 @@ impl Pipes {
         let reader = tokio::spawn(read_lines(
             stdout,
             reading,
+            notes,
             found,
             Arc::clone(&outstanding),
             tell.clone(),
@@ -145,7 +150,7 @@ impl Transport<RoleClient> for Pipes {
                 write_to(&stdin, second).await?;
             }
             text.pop();
-            tell.tell(line(Way::ToServer, shape_of(&message), &message, text));
+            tell.tell(told(Way::ToServer, shape_of(&message), &message, text));
             match write {
                 Write::Whole | Write::Cut | Write::Half => {}
                 Write::Unread => {
@@ -212,8 +217,9 @@ async fn unread(stdin: &Stdin) -> io::Result<u64> {
 }
 
 async fn read_lines(
-    mut stdout: impl AsyncRead + Unpin,
+    mut stdout: impl AsyncRead + AsFd + Unpin,
     reading: Reading,
+    mut notes: Notes,
     found: mpsc::UnboundedSender<Value>,
     outstanding: Outstanding,
     tell: Teller,
@@ -223,9 +229,14 @@ async fn read_lines(
     let mut flooded = false;
     let mut aside = 0;
     loop {
+        // The harness has asked while something was in the pipe, and that has been taken since.
+        if notes.owes() && cell::unread_in_pipe(stdout.as_fd()).unwrap_or_default() == 0 {
+            notes.answer().await;
+        }
         let read = tokio::select! {
             biased;
-            () = reading.stopped() => return std::future::pending().await,
+            () = reading.stopped() => return take_nothing_more(notes).await,
+            () = notes.asked() => continue,
             read = stdout.read(&mut chunk) => match read {
                 Ok(0) | Err(_) => break,
                 Ok(read) => read,
@@ -236,7 +247,12 @@ async fn read_lines(
             pending.extend_from_slice(&rest[..end]);
             rest = &rest[end + 1..];
             if !std::mem::take(&mut flooded) {
-                take_line(&pending, &mut aside, &found, &outstanding, &tell).await;
+                let line = Line {
+                    bytes: &pending,
+                    aside: &mut aside,
+                    notes: &mut notes,
+                };
+                take_line(line, &found, &outstanding, &tell).await;
             }
             pending.clear();
         }
@@ -247,7 +263,7 @@ async fn read_lines(
                     "{} (no end of line)",
                     excerpt(&String::from_utf8_lossy(&pending), 200)
                 );
-                tell.tell(line(Way::FromServer, LineShape::Noise, &Value::Null, text));
+                tell.tell(told(Way::FromServer, LineShape::Noise, &Value::Null, text));
             }
             flooded = true;
             pending.clear();
@@ -258,13 +274,32 @@ async fn read_lines(
     });
 }
 
+/// The client reads nothing any more: what it had received is all there will be.
+async fn take_nothing_more(mut notes: Notes) {
+    loop {
+        notes.asked().await;
+        notes.answer().await;
+    }
+}
+
+/// A line of the server, and what is kept count of.
+struct Line<'l> {
+    bytes: &'l [u8],
+    aside: &'l mut usize,
+    notes: &'l mut Notes,
+}
+
 async fn take_line(
-    bytes: &[u8],
-    aside: &mut usize,
+    line: Line<'_>,
     found: &mpsc::UnboundedSender<Value>,
     outstanding: &Outstanding,
     tell: &Teller,
 ) {
+    let Line {
+        bytes,
+        aside,
+        notes,
+    } = line;
     // White space between messages is white space of JSON.
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return;
@@ -276,10 +311,11 @@ async fn take_line(
     };
     let shape = shape_of(&message);
     let id = id_of(&message);
+    notes.keep(&message);
     *aside += usize::from(matches!(shape, LineShape::Noise | LineShape::Notification));
     let is_flood = *aside > MOST_ASIDE && shape != LineShape::Response;
     if !is_flood {
-        tell.tell_bulk(line(Way::FromServer, shape, &message, text), bytes.len())
+        tell.tell_bulk(told(Way::FromServer, shape, &message, text), bytes.len())
             .await;
     }
     if shape == LineShape::Noise {
@@ -312,7 +348,7 @@ async fn take_line(
     let _ = found.send(message);
 }
 
-fn line(way: Way, shape: LineShape, message: &Value, text: String) -> Told {
+fn told(way: Way, shape: LineShape, message: &Value, text: String) -> Told {
     Told::Line {
         way,
         shape,

@@ -14,8 +14,8 @@ use serde_json::Value;
 
 use super::model::{
     AllowedHelper, Boundary, Call, Correlation, Count, CpuTime, Crash, CrashPoint, Decision, Errno,
-    Helpers, Kill, Recover, Recovery, ReplyTiming, Signal, Size, Span, Status, Stream, Syscall,
-    Then,
+    Helpers, Kill, Outcomes, Ownership, RecordPlace, RecordPointers, Recover, Recovery,
+    ReplyTiming, Signal, Size, Source, Span, Status, Stream, Syscall, Then,
 };
 
 /// A crash point, or a crash point with what is done at it.
@@ -256,6 +256,91 @@ impl JsonSchema for True {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "const": true })
+    }
+}
+
+/// Where the record is: in a log file, or in what the server tells in another way.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum OwnershipForm {
+    Log(LogForm),
+    From(SourceForm),
+}
+
+/// A log file.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LogForm {
+    /// JSON lines; a template. Or, in its place, `from: stderr`, `from: logging` or `from: otlp`.
+    log: String,
+    /// JSON pointers into a row. The keys named here are required.
+    record: RecordPointers,
+    /// The words that the log uses for an outcome.
+    #[serde(default)]
+    outcomes: Outcomes,
+    /// The intent must be on the disk before dispatch (fsync, fdatasync, `O_SYNC`), so that a power cut cannot take it.
+    /// Only a `gate` sees this.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    durable: bool,
+}
+
+/// What the server tells besides a log file.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SourceForm {
+    /// In place of `log`: `stderr` (its lines that are JSON objects), `logging` (MCP's `notifications/message`) or `otlp`.
+    from: Source,
+    /// JSON pointers into a row. The keys named here are required. May be left out for `otlp`.
+    record: Option<RecordPointers>,
+    /// The words that the record uses for an outcome.
+    #[serde(default)]
+    outcomes: Outcomes,
+}
+
+impl From<OwnershipForm> for Ownership {
+    fn from(form: OwnershipForm) -> Self {
+        match form {
+            OwnershipForm::Log(form) => Self {
+                place: RecordPlace::Log(form.log),
+                record: form.record,
+                outcomes: form.outcomes,
+                durable: form.durable,
+            },
+            OwnershipForm::From(form) => Self {
+                place: RecordPlace::From(form.from),
+                record: form.record.unwrap_or_else(|| match form.from {
+                    Source::Otlp => RecordPointers::of_otlp(),
+                    // The drill is refused before anybody looks at this.
+                    Source::Stderr | Source::Logging => RecordPointers::default(),
+                }),
+                outcomes: form.outcomes,
+                durable: false,
+            },
+        }
+    }
+}
+
+impl From<Ownership> for OwnershipForm {
+    fn from(ownership: Ownership) -> Self {
+        let Ownership {
+            place,
+            record,
+            outcomes,
+            durable,
+        } = ownership;
+        match place {
+            RecordPlace::Log(log) => Self::Log(LogForm {
+                log,
+                record,
+                outcomes,
+                durable,
+            }),
+            RecordPlace::From(from) => Self::From(SourceForm {
+                from,
+                record: Some(record),
+                outcomes,
+            }),
+        }
     }
 }
 

@@ -9,11 +9,12 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::TrialError;
-use super::record;
+use super::record::{self, Collector, Record};
 use super::stage::Stage;
 use crate::cell::Look;
 use crate::journal::{Event, Moment, Place, Session};
-use crate::session::LiveSession;
+use crate::otlp::Received;
+use crate::session::{LiveSession, gather_stderr};
 
 /// Between two looks at something that should pass by itself: a zombie, a half-closed socket.
 const SECOND_LOOK_AFTER: Duration = Duration::from_millis(100);
@@ -84,7 +85,8 @@ impl Stage {
         let mut bytes = 0;
         let mut logs = Vec::new();
         logs_below(&self.work, DEPTH, &mut logs);
-        logs.extend(self.record.iter().map(|record| record.path().to_owned()));
+        let record = self.record.as_ref().and_then(Record::path);
+        logs.extend(record.map(Path::to_owned));
         logs.sort();
         logs.dedup();
         for path in logs {
@@ -105,11 +107,7 @@ impl Stage {
                     detail: name.clone(),
                 });
             }
-            if self
-                .record
-                .as_ref()
-                .is_some_and(|record| record.path() == path)
-            {
+            if record == Some(path.as_path()) {
                 let text = secrets.conceal(&String::from_utf8_lossy(&content));
                 fs::write(self.bundle.join("record.jsonl"), text)?;
             }
@@ -121,6 +119,56 @@ impl Stage {
             bytes,
         });
         Ok(())
+    }
+}
+
+impl Stage {
+    /// Keeps what was collected of all sessions, and searches it for secrets: nobody writes to it any more.
+    pub fn gather(&self) -> Result<(), TrialError> {
+        let collector = self.record.as_ref().and_then(Record::collector);
+        // Notifications passed through the client, and stand in its transcript.
+        for (session, bytes) in collector.map(Collector::all_stderr).unwrap_or_default() {
+            match bytes {
+                Ok(bytes) => gather_stderr(session, &bytes, &self.bundle, &self.journal)?,
+                // A server can get at the file, and put something else in its place.
+                Err(error) => {
+                    self.journal.append(Event::SecretsSought {
+                        session,
+                        places: vec![format!("stderr, which could not be read: {error}")],
+                        bytes: 0,
+                    });
+                }
+            }
+        }
+        if let Some(otlp) = &self.otlp {
+            self.keep_received(&otlp.received)?;
+        }
+        Ok(())
+    }
+
+    fn keep_received(&self, received: &Received) -> Result<(), TrialError> {
+        const NAME: &str = "otlp.jsonl";
+        let standing = received.standing();
+        let secrets = self.journal.secrets();
+        let mut kept = String::new();
+        for row in standing.rows {
+            kept += &row.to_string();
+            kept.push('\n');
+        }
+        for secret in secrets.seen_in(kept.as_bytes()) {
+            self.journal.append(Event::SecretSeen {
+                session: Session::A,
+                secret,
+                place: Place::Log,
+                detail: NAME.to_owned(),
+            });
+        }
+        self.journal.append(Event::SecretsSought {
+            session: Session::A,
+            places: vec![NAME.to_owned()],
+            bytes: kept.len() as u64,
+        });
+        Ok(fs::write(self.bundle.join(NAME), secrets.conceal(&kept))?)
     }
 }
 

@@ -251,6 +251,7 @@ async fn phases(
     if acted.is_none() {
         limit::clear(&stage).await?;
     }
+    stage.gather()?;
     if let Some(remote) = stage.remote.take() {
         remote.stop().await;
     }

@@ -13,16 +13,18 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::authority::Operator;
-use super::record::Record;
+use super::record::{Collected, Collector, Record, Source, trace_of};
 use super::{Surroundings, TrialError};
 use crate::cell::{Bounds, Cell, Gate, Plan, Present};
 use crate::journal::{
     AnswerShape, CallRole, Event, Exit, Journal, Pid, PipeEnd, Session, SessionFault, Watch,
 };
+use crate::otlp::Receiver;
 use crate::remote::{Authority, Inlet, Issued, Remote};
 use crate::session::{Gated, Issue, Leading, LiveSession, Opening, Write, fits_a_socket};
 use crate::spec::{
-    self, Call, Correlation, Crash, Drill, Group, Kill, Network, Protocol, Sdk, Templates,
+    self, Call, Correlation, Crash, Drill, Group, Kill, Network, Ownership, Protocol, RecordPlace,
+    Sdk, Templates,
 };
 
 /// For the handshake to be answered.
@@ -39,6 +41,9 @@ pub(super) struct Identity {
     pub approval: String,
     pub token: String,
     pub refresh: String,
+    /// The run that the client says it is: another one. No other session has it, so whoever names it has believed the
+    /// client.
+    pub declared: String,
 }
 
 pub(super) struct Stage {
@@ -53,6 +58,8 @@ pub(super) struct Stage {
     pub authority: Authority,
     pub operator: Operator,
     pub record: Option<Record>,
+    /// Takes what the server exports, where the drill asks for it.
+    pub otlp: Option<Receiver>,
     pub bundle: PathBuf,
     /// The processes of the session beside, as long as it is open.
     pub bystanders: HashSet<Pid>,
@@ -87,6 +94,7 @@ impl Stage {
                 drill.server.limits,
                 u32::from(!drill.client.leak_stdin_to.is_empty()),
             ),
+            otlp: drill.receives_otlp(),
             scratch: scratch.clone(),
         };
         let (cell, doorway) = Cell::build(&plan, &journal)?;
@@ -98,8 +106,9 @@ impl Stage {
         let authority = Authority::new(
             drill.authority.as_ref(),
             journal.secrets().clone(),
-            &remote_url(port),
+            &url(port),
         );
+        let otlp = doorway.otlp.map(Receiver::start).transpose()?;
         let remote = match &drill.remote {
             None => None,
             Some(spec) => {
@@ -125,6 +134,7 @@ impl Stage {
             authority,
             operator: Operator::default(),
             record: None,
+            otlp,
             bundle: bundle.to_owned(),
             bystanders: HashSet::new(),
             templates: Templates::default(),
@@ -142,11 +152,27 @@ impl Stage {
             .as_ref()
             .and_then(|asked| asked.ask())
         {
-            let path = stage.text(&ownership.log, Session::A, None)?;
-            let path = stage.work.join(path);
-            stage.record = Some(Record::new(ownership, path, &stage.work, &stage.journal));
+            let source = stage.source_of(ownership)?;
+            stage.record = Some(Record::new(ownership, source, &stage.journal));
         }
         Ok(stage)
+    }
+
+    /// Where the rows of the record come from.
+    fn source_of(&self, ownership: &Ownership) -> Result<Source, TrialError> {
+        let collected = |what| Source::Collected(Collector::new(what, self.scratch.clone()));
+        Ok(match &ownership.place {
+            RecordPlace::Log(log) => Source::Log {
+                path: self.work.join(self.text(log, Session::A, None)?),
+                work: self.work.clone(),
+            },
+            RecordPlace::From(spec::Source::Stderr) => collected(Collected::Stderr),
+            RecordPlace::From(spec::Source::Logging) => collected(Collected::Notifications),
+            RecordPlace::From(spec::Source::Otlp) => {
+                let received = self.otlp.as_ref().map(|otlp| otlp.received.clone());
+                Source::Otlp(received.unwrap_or_default())
+            }
+        })
     }
 
     /// A folder for what a rehearsal leaves: within ours, so that it goes when our cell goes.
@@ -171,6 +197,7 @@ impl Stage {
     pub fn mint_revoked(&mut self) {
         let revenant = Identity {
             call: name("call"),
+            declared: name("run"),
             ..self.identity(Session::A).clone()
         };
         self.note_minted(Session::Revoked, revenant);
@@ -192,6 +219,7 @@ impl Stage {
                 approval,
                 token,
                 refresh,
+                declared: name("run"),
             },
         );
         Ok(())
@@ -210,6 +238,7 @@ impl Stage {
             run: identity.run.clone(),
             call: identity.call.clone(),
             approval: identity.approval.clone(),
+            declared: identity.declared.clone(),
         });
         self.identities.insert(session, identity);
     }
@@ -223,7 +252,18 @@ impl Stage {
     pub async fn start(&mut self, session: Session) -> Result<Option<LiveSession>, TrialError> {
         self.authorise(session).await?;
         let opening = self.opening(session)?;
-        Ok(LiveSession::open(self.cell.line(), opening, &self.journal).await?)
+        let mut live = LiveSession::open(self.cell.line(), opening, &self.journal).await?;
+        if let (Some(collector), Some(tap)) = (
+            self.collector(),
+            live.as_mut().and_then(LiveSession::take_tap),
+        ) {
+            collector.listen(session, tap);
+        }
+        Ok(live)
+    }
+
+    fn collector(&self) -> Option<&Collector> {
+        self.record.as_ref()?.collector()
     }
 
     /// Starts client and server and opens the protocol session, with the calls that come first. `None` when the server
@@ -308,6 +348,7 @@ impl Stage {
         }
         let text = |template: &String| self.text(template, session, None);
         let mut env = self.surroundings_env();
+        env.extend(self.otlp_env(session)?);
         for (name, value) in &server.env {
             env.retain(|(known, _)| known != name);
             env.push((name.clone(), text(value)?));
@@ -343,9 +384,42 @@ impl Stage {
             bundle: self.bundle.clone(),
             scratch: self.scratch.clone(),
             gated: (session == Session::A && self.is_gated).then(|| Gated {
-                record: self.record.as_ref().map(|record| record.path().to_owned()),
+                record: self
+                    .record
+                    .as_ref()
+                    .and_then(Record::path)
+                    .map(Path::to_owned),
             }),
+            stderr: self
+                .collector()
+                .and_then(|collector| collector.stderr_of(session)),
+            noting: self
+                .collector()
+                .and_then(|collector| collector.noting_of(session)),
+            declared: self.identity(session).declared.clone(),
         })
+    }
+
+    /// How a server is told where its telemetry goes, in the words of OpenTelemetry. The drill's own words win, and where
+    /// they name the protocol, the endpoint is the one that speaks it.
+    fn otlp_env(&self, session: Session) -> Result<Vec<(String, String)>, TrialError> {
+        const PROTOCOL: &str = "OTEL_EXPORTER_OTLP_PROTOCOL";
+        let Some(otlp) = &self.otlp else {
+            return Ok(Vec::new());
+        };
+        let protocol = match self.drill.server.env.get(PROTOCOL) {
+            Some(template) => self.text(template, session, None)?,
+            None => "http/protobuf".to_owned(),
+        };
+        let port = if protocol == "grpc" {
+            otlp.grpc_port
+        } else {
+            otlp.http_port
+        };
+        Ok(vec![
+            (PROTOCOL.to_owned(), protocol),
+            ("OTEL_EXPORTER_OTLP_ENDPOINT".to_owned(), url(port)),
+        ])
     }
 
     /// What every process of the drill has in its environment.
@@ -552,6 +626,10 @@ impl Stage {
         );
         variables.insert("approval".to_owned(), json!({ "id": identity.approval }));
         variables.insert("authority".to_owned(), self.authority_variables(identity));
+        if let Some(otlp) = &self.otlp {
+            let urls = json!({ "http": url(otlp.http_port), "grpc": url(otlp.grpc_port) });
+            variables.insert("otlp".to_owned(), urls);
+        }
         Value::Object(variables)
     }
 
@@ -577,11 +655,6 @@ impl Stage {
     }
 }
 
-/// Where the server finds its remote.
-fn remote_url(port: u16) -> String {
-    format!("http://127.0.0.1:{port}")
-}
-
 /// Where a cell is to make its folder: `drill-5f0c…`, short enough for a socket below it.
 fn scratch_path() -> io::Result<PathBuf> {
     let unique = Uuid::new_v4().simple().to_string();
@@ -597,8 +670,12 @@ fn place(surroundings: &Surroundings, work: &Path, port: u16) -> Map<String, Val
     if let Some(fixture) = &surroundings.fixture {
         variables.insert("fixture".to_owned(), shown(fixture));
     }
-    variables.insert("remote".to_owned(), json!({ "url": remote_url(port) }));
+    variables.insert("remote".to_owned(), json!({ "url": url(port) }));
     variables
+}
+
+fn url(port: u16) -> String {
+    format!("http://127.0.0.1:{port}")
 }
 
 /// A name that has not been used before: `run-5f0c…`.
@@ -606,9 +683,8 @@ pub(super) fn name(kind: &str) -> String {
     format!("{kind}-{}", Uuid::new_v4().simple())
 }
 
-/// W3C Trace Context: version 00, trace id, parent id, sampled. The trace is the call's, also when it is tried again.
+/// W3C Trace Context: version 00, trace id, parent id, sampled.
 fn traceparent(call_id: &str) -> String {
-    let trace = call_id.rsplit('-').next().unwrap_or_default();
     let span = Uuid::new_v4().simple().to_string();
-    format!("00-{trace:0>32}-{}-01", &span[..16])
+    format!("00-{}-{}-01", trace_of(call_id), &span[..16])
 }

@@ -120,6 +120,7 @@ fn faults_of_the_record_and_the_keys_give_up_an_undispatched_call_all_the_same()
         "unknown-as-failed",
         "buffered-log",
         "wrong-owner",
+        "declared-owner",
     ] {
         let room = Room::unreachable();
         let mut server = room.faulty(fault);

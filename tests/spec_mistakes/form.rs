@@ -65,6 +65,18 @@ fn an_unknown_key_names_the_nearest_one() {
             "did you mean `argument`?",
         ),
         (
+            "expect: { ownership: { log: x, «from: stderr, record: { call: /c, outcome: /o } } }",
+            "`from` does not go together with `log`",
+        ),
+        (
+            "expect: { ownership: { from: otlp, «log: x } }",
+            "`log` does not go together with `from`",
+        ),
+        (
+            "expect: { ownership: { from: otlp, «durable: true } }",
+            "`durable` does not go together with `from`",
+        ),
+        (
             "authority: { bearer: A, «expires: 1s }",
             "`authority` has no key `expires`",
         ),
@@ -115,6 +127,14 @@ fn an_unknown_word_names_the_nearest_and_all_allowed() {
         (
             "call: { tool: x, correlation: «mata }",
             "did you mean `meta`?",
+        ),
+        (
+            "expect: { ownership: { from: «stder } }",
+            "`stder` is not a source of records; did you mean `stderr`?",
+        ),
+        (
+            "expect: { ownership: { from: «syslog } }",
+            "allowed: `stderr`, `logging` or `otlp`",
         ),
     ]);
 }

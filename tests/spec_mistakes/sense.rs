@@ -114,6 +114,10 @@ fn a_name_of_a_remote_or_an_authority_that_is_not_there_says_so() {
             "`remote.url` needs a `remote`, and this drill has none",
         ),
         (
+            drill_with("server: { command: ['{{ «otlp.http }}'] }"),
+            "`otlp.http` needs an `expect.ownership` with `from: otlp`",
+        ),
+        (
             minimal("{ command: [x], env: { T: 'a{{ «authority.token }}' } }"),
             "`authority.token` needs an `authority`",
         ),
@@ -333,6 +337,24 @@ fn an_expectation_that_can_never_be_asked_is_a_mistake() {
                 "expect: { ownership: { log: l, record: { call: /c, outcome: /o, «effect: /e } } }",
             ),
             "makes no effect",
+        ),
+        (
+            minimal("expect: { ownership: { «from: logging } }"),
+            "needs a `record`",
+        ),
+        (
+            minimal(
+                "expect: { ownership: { from: otlp, record: { call: /c, outcome: /o, «effect: /e } } }",
+            ),
+            "makes no effect",
+        ),
+        (
+            minimal("expect: { «ownership: { record: { call: /c, outcome: /o } } }"),
+            "`expect.ownership` has no `log`",
+        ),
+        (
+            minimal("expect: { «ownership: { record: { call: /c, outcome: /o } } }"),
+            "in its place, `from: stderr`, `from: logging` or `from: otlp`",
         ),
         (
             minimal("known: { «ownership: { because: x } }"),

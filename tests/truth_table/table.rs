@@ -248,6 +248,9 @@ fn rows_of_the_record(room: Room) -> Vec<Row> {
         Row::fault("wrong-owner")
             .at(FROM_DISPATCH_ON, &breaks(Ownership))
             .elsewhere_unseen("nothing is dispatched"),
+        Row::fault("declared-owner")
+            .at(FROM_DISPATCH_ON, &breaks(Ownership))
+            .elsewhere_unseen("nothing is dispatched"),
     ]
 }
 

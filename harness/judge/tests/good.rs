@@ -66,6 +66,7 @@ impl Teller {
             run: format!("run-{run}"),
             call: call.to_owned(),
             approval: format!("approval-{run}"),
+            declared: format!("run-declared-by-{run}"),
         }]);
     }
 

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::tale::*;
 use crate::journal::*;
+use crate::judge::Whose;
 use crate::spec::{CrashPoint, Question};
 
 fn point() -> Tale {
@@ -445,4 +446,107 @@ fn a_success_where_no_remote_can_tell_is_believed() {
             )
         });
     tale.holds_saying(Question::Ownership, "no remote can tell otherwise");
+}
+
+// ---- who the client says it is ----------------------------------------------------------------------------------
+
+#[test]
+fn what_the_client_declares_about_itself_is_no_proof() {
+    point()
+        .change(field("run", json!("run-declared-by-a")))
+        .breaks_only(
+            Question::Ownership,
+            "the row of the intent names the run that the client declared about itself, which is no proof of who it is",
+        );
+}
+
+#[test]
+fn a_journal_of_before_clients_declared_anything_is_judged_as_it_was() {
+    let undeclared = |event: &mut Event| {
+        let Event::Minted { declared, .. } = event else {
+            return false;
+        };
+        declared.clear();
+        true
+    };
+    point().change(undeclared).holds(Question::Ownership);
+    point()
+        .change(undeclared)
+        .change(field("run", json!("")))
+        .breaks(Question::Ownership, "does not name the run");
+}
+
+// ---- the four questions -----------------------------------------------------------------------------------------
+
+fn named(tale: &Tale) -> Vec<(Whose, Option<String>)> {
+    let answer = tale.answer(Question::Ownership);
+    let named = answer.named.into_iter();
+    named
+        .map(|named| {
+            assert_eq!(named.answered, named.by.is_some());
+            (named.question, named.by)
+        })
+        .collect()
+}
+
+#[test]
+fn each_of_the_four_questions_is_answered_by_name() {
+    let all = [
+        (Whose::Run, Some("/run".to_owned())),
+        (Whose::Process, Some("/pid".to_owned())),
+        (Whose::Decision, Some("/approval".to_owned())),
+        (Whose::Operation, Some("/key".to_owned())),
+    ];
+    assert_eq!(named(&point()), all);
+    let known = Tale::good(CrashPoint::AfterResult);
+    assert_eq!(
+        named(&known)[3],
+        (Whose::Operation, Some("/effect".to_owned()))
+    );
+}
+
+#[test]
+fn what_the_record_gets_wrong_is_not_answered() {
+    for (name, place) in [("run", 0), ("process", 1), ("approval", 2), ("key", 3)] {
+        let tale = point().change(field(name, json!("4711")));
+        assert_eq!(named(&tale)[place].1, None, "{name}");
+    }
+}
+
+#[test]
+fn an_answer_that_holds_says_what_the_record_does_not_say() {
+    let ownership = json!({ "record": { "process": null, "approval": null } });
+    let tale = point()
+        .change(field("approval", Value::Null))
+        .drilled_with(json!({ "expect": { "ownership": ownership } }));
+    let answer = tale.holds(Question::Ownership);
+    assert!(
+        answer.because.ends_with(
+            "; the record does not say which process sent it, which decision allowed it"
+        ),
+        "{}",
+        answer.because
+    );
+}
+
+// ---- notifications ----------------------------------------------------------------------------------------------
+
+fn notified(point: CrashPoint) -> Tale {
+    let ownership = json!({ "log": null, "from": "logging" });
+    Tale::good(point).drilled_with(json!({ "expect": { "ownership": ownership } }))
+}
+
+#[test]
+fn an_outcome_that_only_a_dead_client_could_read_is_no_record() {
+    notified(CrashPoint::AfterAcceptance)
+        .change(without_outcome("unknown"))
+        .breaks(
+            Question::Ownership,
+            "a record that dies with the client is no durable record",
+        );
+}
+
+#[test]
+fn an_outcome_that_the_client_still_read_counts() {
+    notified(CrashPoint::AfterResult).holds(Question::Ownership);
 }

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::forms;
-use super::{Call, CrashPoint, Revocable, Span};
+use super::{Call, CrashPoint, Ownership, Revocable, Span};
 
 /// The questions of a drill.
 #[derive(
@@ -54,7 +54,7 @@ pub struct Expect {
     /// Can an effect whose outcome is unknown be found, and cancelled, with nothing but what the record holds?
     #[serde(default)]
     pub handle: Asked<Plain>,
-    /// Asked only where its log is named.
+    /// Asked only where its log, or another source, is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ownership: Option<Asked<Ownership>>,
     /// After revoking, is every protected call refused, at once, and is each refusal recorded?
@@ -227,88 +227,6 @@ pub enum ReconcileEffects {
 impl Default for ReconcileEffects {
     fn default() -> Self {
         Self::Always(1)
-    }
-}
-
-/// Where the durable record is and what its rows say.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Ownership {
-    /// JSON lines; a template.
-    pub log: String,
-    /// JSON pointers into a row. The keys named here are required.
-    pub record: RecordPointers,
-    /// The words that the log uses for an outcome.
-    #[serde(default)]
-    pub outcomes: Outcomes,
-    /// The intent must be on the disk before dispatch (fsync, fdatasync, `O_SYNC`), so that a power cut cannot take it.
-    /// Only a `gate` sees this.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub durable: bool,
-}
-
-/// JSON pointers into a row of the ownership log.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RecordPointers {
-    /// The run id of the session.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<forms::Pointer>")]
-    pub run: Option<String>,
-    /// Joins the rows of one call.
-    #[schemars(with = "forms::Pointer")]
-    pub call: String,
-    /// A pid of the session's process tree.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<forms::Pointer>")]
-    pub process: Option<String>,
-    /// The approval id.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<forms::Pointer>")]
-    pub approval: Option<String>,
-    /// What the operation changes; not empty.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<forms::Pointer>")]
-    pub target: Option<String>,
-    /// The idempotency key.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<forms::Pointer>")]
-    pub key: Option<String>,
-    /// The remote's id; required in a row that says success.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<forms::Pointer>")]
-    pub effect: Option<String>,
-    /// One of the words of `outcomes`.
-    #[schemars(with = "forms::Pointer")]
-    pub outcome: String,
-}
-
-/// The words that the log uses.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Outcomes {
-    /// Written before anything is sent.
-    pub intended: Vec<String>,
-    /// The effect is applied.
-    pub success: Vec<String>,
-    /// It is known that nothing was applied.
-    pub failed: Vec<String>,
-    /// The credential was not accepted.
-    pub refused: Vec<String>,
-    /// It cannot be told whether it was applied.
-    pub unknown: Vec<String>,
-}
-
-impl Default for Outcomes {
-    fn default() -> Self {
-        let words = |words: &[&str]| words.iter().map(ToString::to_string).collect();
-        Self {
-            intended: words(&["intended", "started"]),
-            success: words(&["success", "succeeded", "ok"]),
-            failed: words(&["failed", "error", "cancelled"]),
-            refused: words(&["refused", "denied", "forbidden"]),
-            unknown: words(&["unknown", "unresolved"]),
-        }
     }
 }
 

@@ -8,6 +8,7 @@ mod call;
 mod crash;
 mod expect;
 mod limits;
+mod ownership;
 mod remote;
 mod repeats;
 mod server;
@@ -25,6 +26,7 @@ pub use call::*;
 pub use crash::*;
 pub use expect::*;
 pub use limits::*;
+pub use ownership::*;
 pub use remote::*;
 pub use repeats::*;
 pub use server::*;
@@ -83,6 +85,16 @@ impl Drill {
     /// Whether the system calls of session A's processes are seen at this crash.
     pub fn is_gated(&self, crash: &Crash) -> bool {
         self.gate || crash.gate || crash.at == CrashPoint::Syscall
+    }
+
+    /// Where the record of ownership is asked for from something that is not a log file: that.
+    pub fn record_source(&self) -> Option<Source> {
+        self.expect.ownership.as_ref()?.ask()?.source()
+    }
+
+    /// Whether the harness receives what the server exports by OTLP.
+    pub fn receives_otlp(&self) -> bool {
+        self.record_source() == Some(Source::Otlp)
     }
 }
 

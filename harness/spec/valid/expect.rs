@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::mistake::{did_you_mean, nearest, one_of};
-use super::super::model::{Asked, CrashPoint, Expect, Ownership, Question, Status};
+use super::super::model::{Asked, CrashPoint, Expect, Ownership, Question, Source, Status};
 use super::super::path::Path;
 use super::Check;
 
@@ -61,7 +61,7 @@ impl Check<'_, '_> {
             Question::Reconcile if drill.recover.is_none() => Some("there is no `recover`"),
             Question::Revocation if drill.authority.is_none() => Some("there is no `authority`"),
             Question::Ownership if drill.expect.ownership.is_none() => {
-                Some("`expect.ownership` does not name a log")
+                Some("`expect.ownership` does not name a log, or another source")
             }
             Question::Handle => {
                 let looks_up =
@@ -70,7 +70,7 @@ impl Check<'_, '_> {
                 if !self.routes().iter().any(looks_up) {
                     Some("no route of the remote has `find` or `cancel`")
                 } else if log.is_none() {
-                    Some("`expect.ownership` does not name a log")
+                    Some("`expect.ownership` does not name a log, or another source")
                 } else {
                     None
                 }
@@ -121,12 +121,19 @@ impl Check<'_, '_> {
 
     fn ownership(&mut self, at: &Path, ownership: &Ownership) {
         let drill = self.drill;
+        let needs_record = matches!(ownership.source(), Some(Source::Stderr | Source::Logging));
+        if needs_record && !self.says(&at.key("record")) {
+            let message = "needs a `record`: where in a row each thing stands";
+            self.key(&at.key("from"), message)
+                .help("such as `record: { run: /run_id, call: /call_id, outcome: /outcome }`; only `otlp` has one of its own");
+        }
         if ownership.durable && !drill.crash.iter().any(|crash| drill.is_gated(crash)) {
             let message = "can be seen through the gate alone, and no crash has it";
             self.key(&at.key("durable"), message)
                 .help("write `gate: true` at the drill, or at a crash");
         }
-        if ownership.record.effect.is_some() && !self.has_effect() {
+        let says_effect = self.says(&at.key("record").key("effect"));
+        if says_effect && !self.has_effect() {
             let at = at.key("record").key("effect");
             self.key(&at, "the remote makes no effect whose id could be recorded");
         }

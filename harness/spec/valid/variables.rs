@@ -3,14 +3,16 @@
 use serde_json::Value;
 
 use super::super::mistake::{did_you_mean, nearest, one_of};
-use super::super::model::{Asked, Authority, Call, CommandForm, Recovery, Reply, Route};
+use super::super::model::{
+    Asked, Authority, Call, CommandForm, RecordPlace, Recovery, Reply, Route,
+};
 use super::super::path::Path;
 use super::super::template::Templates;
 use super::Check;
 use super::route::On;
 
 /// What a session's templates know.
-const OF_A_SESSION: [&str; 12] = [
+const OF_A_SESSION: [&str; 14] = [
     "workdir",
     "root",
     "fixture",
@@ -23,6 +25,8 @@ const OF_A_SESSION: [&str; 12] = [
     "authority.issuer",
     "authority.socket",
     "authority.log",
+    "otlp.http",
+    "otlp.grpc",
 ];
 /// What the commands of an authority know besides.
 const OF_A_COMMAND: [&str; 2] = ["authority.key", "authority.wider_key"];
@@ -101,9 +105,10 @@ impl Check<'_, '_> {
         self.calls(&session);
         self.commands(session.clone());
         let expect = Path::of(["expect"]);
-        if let Some(Asked::Ask(ownership)) = &drill.expect.ownership {
+        let asked = drill.expect.ownership.as_ref().and_then(Asked::ask);
+        if let Some(RecordPlace::Log(log)) = asked.map(|ownership| &ownership.place) {
             let at = expect.key("ownership").key("log");
-            self.template(&session, &at, &ownership.log);
+            self.template(&session, &at, log);
         }
         self.replies();
     }
@@ -259,6 +264,9 @@ impl Check<'_, '_> {
                     Some(needs) => needs,
                     None => return,
                 },
+                Some("otlp") if !self.drill.receives_otlp() => {
+                    "an `expect.ownership` with `from: otlp`"
+                }
                 _ => return,
             };
             let message = format!("{at}: `{name}` needs {needs}, and this drill has none");
