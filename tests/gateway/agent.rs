@@ -72,7 +72,7 @@ fn a_refusal_is_an_error_of_the_tool() {
 }
 
 #[test]
-fn at_the_end_of_its_session_a_call_that_is_not_out_yet_is_given_up() {
+fn at_the_end_of_its_session_a_call_that_is_not_out_yet_until_given_up() {
     let (place, approvals) = (Place::new(), Http::listen());
     let gateway = place.serve_run(&["--approvals", &approvals.url()]);
     let mut server = mcp(&gateway);
@@ -80,7 +80,7 @@ fn at_the_end_of_its_session_a_call_that_is_not_out_yet_is_given_up() {
     let question = approvals.request();
     server.close_stdin();
     assert!(server.exits() < PROMPT);
-    question.is_given_up();
+    question.until_given_up();
     place.until_outcomes(&["intended", "failed"]);
     place.upstream.nothing_came();
 }

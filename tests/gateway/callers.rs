@@ -90,7 +90,7 @@ fn a_caller_that_goes_before_dispatch_has_no_call() {
     let call = gateway.call("call-1");
     let question = approvals.request();
     drop(call);
-    question.is_given_up();
+    question.until_given_up();
     place.until_outcomes(&["intended", "failed"]);
     place.upstream.nothing_came();
 }
@@ -105,6 +105,18 @@ fn a_caller_that_goes_in_the_moment_of_its_approval_has_no_call() {
     drop(call);
     question.approve();
     place.until_outcomes(&["intended", "failed"]);
+    place.upstream.nothing_came();
+}
+
+#[test]
+fn a_caller_that_goes_while_its_call_is_connecting_has_no_call() {
+    let (place, _filler) = Place::unreachable();
+    let gateway = place.serve_run(&[]);
+    let call = gateway.call("call-1");
+    place.upstream.until_pending();
+    drop(call);
+    place.until_outcomes(&["intended", "failed"]);
+    place.upstream.release();
     place.upstream.nothing_came();
 }
 

@@ -79,7 +79,7 @@ fn a_byte_that_was_flipped_is_found_wherever_it_is() {
         fs::write(place.log(), &bad).unwrap();
         let (whole, said) = place.verify();
         assert!(!whole, "byte {at}: {said}");
-        let line = good[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
+        let line = good[..at].split(|byte| *byte == b'\n').count();
         let named = [line, line + 1].map(|line| format!("broken: line {line} "));
         assert!(
             named.iter().any(|named| said.starts_with(named)),

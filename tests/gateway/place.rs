@@ -5,7 +5,10 @@ use std::{
     fs,
     io::{self, BufRead, BufReader, Read, Write},
     net::{Ipv4Addr, Shutdown, TcpListener, TcpStream},
-    os::{fd::AsFd, unix::net::UnixStream},
+    os::{
+        fd::{AsFd, AsRawFd},
+        unix::net::UnixStream,
+    },
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Output, Stdio},
     thread,
@@ -14,7 +17,10 @@ use std::{
 
 use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
-    sys::signal::{Signal, kill},
+    sys::{
+        signal::{Signal, kill},
+        socket::{AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, bind, listen, socket},
+    },
     unistd::Pid,
 };
 use serde_json::{Value, json};
@@ -43,6 +49,13 @@ impl Place {
             folder: tempfile::tempdir().unwrap(),
             upstream: Http::listen(),
         }
+    }
+
+    /// With an upstream that takes no connection before it is released, and what keeps it so.
+    pub fn unreachable() -> (Self, TcpStream) {
+        let folder = tempfile::tempdir().unwrap();
+        let (upstream, filler) = Http::unreachable();
+        (Self { folder, upstream }, filler)
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -267,6 +280,32 @@ impl Http {
         Self(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap())
     }
 
+    /// One whose queue is full: a connect stays in `SYN_SENT` until [`Self::release`].
+    pub fn unreachable() -> (Self, TcpStream) {
+        let kind = (AddressFamily::Inet, SockType::Stream);
+        let fd = socket(kind.0, kind.1, SockFlag::SOCK_CLOEXEC, None).unwrap();
+        bind(fd.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, 0)).unwrap();
+        listen(&fd, Backlog::new(0).unwrap()).unwrap();
+        let http = Self(fd.into());
+        let filler = TcpStream::connect(http.0.local_addr().unwrap()).unwrap();
+        (http, filler)
+    }
+
+    /// Waits until somebody's connect is pending. The kernel has no event for it.
+    pub fn until_pending(&self) {
+        let port = self.0.local_addr().unwrap().port();
+        let pending = format!("0100007F:{port:04X} 02 ");
+        eventually("a pending connect", || {
+            let connections = fs::read_to_string("/proc/net/tcp").unwrap();
+            connections.contains(&pending)
+        });
+    }
+
+    /// Lets the pending connect through. The kernel tries again by itself, within about a second.
+    pub fn release(&self) {
+        drop(self.0.accept().unwrap());
+    }
+
     pub fn url(&self) -> String {
         format!("http://{}", self.0.local_addr().unwrap())
     }
@@ -375,7 +414,7 @@ impl Request {
     }
 
     /// Waits until the other end has closed.
-    pub fn is_given_up(mut self) {
+    pub fn until_given_up(mut self) {
         let mut rest = Vec::new();
         self.stream.read_to_end(&mut rest).unwrap();
         assert!(rest.is_empty());

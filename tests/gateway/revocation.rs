@@ -7,7 +7,7 @@ use nix::{
     sys::socket::{MsgFlags, recv},
 };
 
-use crate::place::{Http, Place, Request};
+use crate::place::{Caller, Http, Place, Request, text};
 
 /// How many callers try at once, and how many of their calls are let through before the run is revoked.
 const CALLERS: usize = 4;
@@ -175,31 +175,42 @@ fn what_one_gateway_revokes_another_on_the_same_log_refuses() {
 }
 
 #[test]
+fn a_call_that_is_still_connecting_when_its_run_is_revoked_sends_nothing() {
+    let (place, _filler) = Place::unreachable();
+    let gateway = place.serve_run(&[]);
+    let call = gateway.call("call-1");
+    place.upstream.until_pending();
+    gateway.revoke("run-1");
+    place.upstream.release();
+    assert_eq!(call.answer().0, 403);
+    assert_eq!(place.outcomes(), ["intended", "refused"]);
+    place.upstream.nothing_came();
+}
+
+#[test]
 fn operators_are_heard_on_the_socket_only() {
     let place = Place::new();
     let gateway = place.serve_run(&["--port", "0"]);
     let (_, address) = gateway.ready.trim_end().split_once("http://").unwrap();
     let ask = |line: &str| {
         let stream = TcpStream::connect(address).unwrap();
-        crate::place::Caller::ask(stream, line, "run-1", "call-1", "").answer()
+        Caller::ask(stream, line, "run-1", "call-1", "").answer()
     };
     assert_eq!(ask("POST /_gateway/revoke").0, 404);
     assert_eq!(ask("GET /_gateway/show").0, 404);
     let shown = gateway.order(&["show", "run-1"]);
-    let shown = crate::place::text(&shown.stdout);
+    let shown = text(&shown.stdout);
     assert!(shown.contains(r#""revoked":false"#), "{shown}");
     place.upstream.nothing_came();
 }
 
 #[test]
-fn an_upstream_that_reads_nothing_does_not_keep_a_revocation_waiting() {
-    let place = Place::new();
+fn an_approval_given_to_one_gateway_is_too_late_once_another_has_revoked() {
+    let (place, approvals) = (Place::new(), Http::listen());
     let gateway = place.serve_run(&[]);
-    // Connected to and never read from: the backlog of a listener that nobody asks.
-    let silent = Http::listen();
-    let other = place.serve_at("other.sock", &["--approvals", &silent.url()]);
+    let other = place.serve_at("other.sock", &["--approvals", &approvals.url()]);
     let held = other.call("call-1");
-    let question = silent.request();
+    let question = approvals.request();
     gateway.revoke("run-1");
     question.approve();
     assert_eq!(held.answer().0, 403);
