@@ -4,7 +4,11 @@ use std::{fs, time::Duration};
 
 use serde_json::Value;
 
-use crate::place::{Gateway, Http, Place, Server, gateway};
+use crate::{
+    http::Http,
+    place::{Gateway, Place, gateway},
+    session::Server,
+};
 
 /// The drain, the last words and a loaded machine. A stock server would take 5 s.
 const PROMPT: Duration = Duration::from_secs(3);

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::place::{Http, Place};
+use crate::{http::Http, place::Place};
 
 #[test]
 fn an_approved_write_goes_out_and_its_rows_name_the_approval() {

@@ -4,7 +4,10 @@ use std::{net::TcpStream, process};
 
 use serde_json::{Value, json};
 
-use crate::place::{Caller, Http, Place};
+use crate::{
+    http::Http,
+    place::{Caller, Place},
+};
 
 #[test]
 fn a_call_is_performed_with_the_key_and_without_what_is_the_callers() {

@@ -7,6 +7,8 @@ mod agent;
 mod approvals;
 mod callers;
 mod chain;
+mod http;
 mod keys;
 mod place;
 mod revocation;
+mod session;

@@ -1,30 +1,24 @@
-//! The place in which a gateway is driven: a folder, a gateway process, callers, and listeners that play the upstream
-//! and whoever approves.
+//! The place in which a gateway is driven: a folder, an upstream, gateway processes and their callers.
 
 use std::{
     fs,
-    io::{self, BufRead, BufReader, Read, Write},
-    net::{Ipv4Addr, Shutdown, TcpListener, TcpStream},
-    os::{
-        fd::{AsFd, AsRawFd},
-        unix::net::UnixStream,
-    },
-    path::{Path, PathBuf},
-    process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Output, Stdio},
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    os::unix::net::UnixStream,
+    path::PathBuf,
+    process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
 use nix::{
-    poll::{PollFd, PollFlags, PollTimeout, poll},
-    sys::{
-        signal::{Signal, kill},
-        socket::{AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, bind, listen, socket},
-    },
+    sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::http::Http;
 
 /// Far more than anything here takes; a test that waits this long has failed.
 pub const LIMIT: Duration = Duration::from_secs(20);
@@ -272,241 +266,13 @@ impl<S: Read + Write> Caller<S> {
     }
 }
 
-/// A listener that plays an HTTP server.
-pub struct Http(TcpListener);
-
-impl Http {
-    pub fn listen() -> Self {
-        Self(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap())
-    }
-
-    /// One whose queue is full: a connect stays in `SYN_SENT` until [`Self::release`].
-    pub fn unreachable() -> (Self, TcpStream) {
-        let kind = (AddressFamily::Inet, SockType::Stream);
-        let fd = socket(kind.0, kind.1, SockFlag::SOCK_CLOEXEC, None).unwrap();
-        bind(fd.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, 0)).unwrap();
-        listen(&fd, Backlog::new(0).unwrap()).unwrap();
-        let http = Self(fd.into());
-        let filler = TcpStream::connect(http.0.local_addr().unwrap()).unwrap();
-        (http, filler)
-    }
-
-    /// Waits until somebody's connect is pending. The kernel has no event for it.
-    pub fn until_pending(&self) {
-        let port = self.0.local_addr().unwrap().port();
-        let pending = format!("0100007F:{port:04X} 02 ");
-        eventually("a pending connect", || {
-            let connections = fs::read_to_string("/proc/net/tcp").unwrap();
-            connections.contains(&pending)
-        });
-    }
-
-    /// Lets the pending connect through. The kernel tries again by itself, within about a second.
-    pub fn release(&self) {
-        drop(self.0.accept().unwrap());
-    }
-
-    pub fn url(&self) -> String {
-        format!("http://{}", self.0.local_addr().unwrap())
-    }
-
-    fn arrives_within(&self, limit: Duration) -> bool {
-        let mut fds = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
-        let limit = PollTimeout::try_from(limit).unwrap();
-        poll(&mut fds, limit).unwrap() == 1
-    }
-
-    pub fn connection(&self) -> TcpStream {
-        assert!(self.arrives_within(LIMIT), "no connection");
-        let (stream, _) = self.0.accept().unwrap();
-        stream.set_read_timeout(Some(LIMIT)).unwrap();
-        stream
-    }
-
-    /// The next request, read to its end.
-    pub fn request(&self) -> Request {
-        Request::read(self.connection())
-    }
-
-    /// The connections that wait now.
-    pub fn waiting(&self) -> Vec<TcpStream> {
-        std::iter::from_fn(|| {
-            self.arrives_within(Duration::ZERO)
-                .then(|| self.connection())
-        })
-        .collect()
-    }
-
-    /// Asserts that not a byte has come, on whatever connection. Whoever could send one must have given up.
-    pub fn nothing_came(&self) {
-        for mut stream in self.waiting() {
-            let mut bytes = Vec::new();
-            let read = stream.read_to_end(&mut bytes);
-            assert!(bytes.is_empty(), "{}", text(&bytes));
-            let reset = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionReset;
-            assert!(
-                read.as_ref().is_ok() || read.as_ref().is_err_and(reset),
-                "{read:?}"
-            );
-        }
-    }
-}
-
-/// A request that was read and not answered.
-pub struct Request {
-    stream: TcpStream,
-    pub line: String,
-    pub headers: String,
-    pub body: Value,
-}
-
-impl Request {
-    pub fn read(stream: TcpStream) -> Self {
-        let mut lines = BufReader::new(stream.try_clone().unwrap());
-        let mut head = Vec::new();
-        loop {
-            let mut line = String::new();
-            lines.read_line(&mut line).unwrap();
-            let line = line.trim_end().to_owned();
-            if line.is_empty() {
-                break;
-            }
-            head.push(line);
-        }
-        assert!(!head.is_empty(), "a connection without a request");
-        let line = head.remove(0).trim_end_matches(" HTTP/1.1").to_owned();
-        let length = head.iter().find_map(|header| {
-            let (name, value) = header.split_once(": ")?;
-            name.eq_ignore_ascii_case("content-length")
-                .then(|| value.parse().unwrap())
-        });
-        let mut body = vec![0; length.unwrap_or(0)];
-        lines.read_exact(&mut body).unwrap();
-        Self {
-            stream,
-            line,
-            headers: head.join("\n").to_ascii_lowercase(),
-            body: serde_json::from_slice(&body).unwrap_or_default(),
-        }
-    }
-
-    pub fn reply(mut self, status: u16, body: &Value) {
-        let body = body.to_string();
-        let head = format!(
-            "HTTP/1.1 {status} X\r\nContent-Length: {}\r\n\r\n",
-            body.len()
-        );
-        // The gateway may have given it up.
-        let _ = self.stream.write_all(format!("{head}{body}").as_bytes());
-    }
-
-    pub fn accept(self) {
-        self.reply(201, &json!({ "id": "b-1", "state": "queued" }));
-    }
-
-    pub fn approve(self) {
-        self.reply(200, &json!({ "approved": true, "approval": "A-1" }));
-    }
-
-    /// Closes without an answer.
-    pub fn lose(self) {
-        let _ = self.stream.shutdown(Shutdown::Both);
-    }
-
-    /// Waits until the other end has closed.
-    pub fn until_given_up(mut self) {
-        let mut rest = Vec::new();
-        self.stream.read_to_end(&mut rest).unwrap();
-        assert!(rest.is_empty());
-    }
-}
-
-/// An MCP server on stdio, and our ends of its pipes.
-pub struct Server {
-    pub child: Child,
-    stdin: Option<ChildStdin>,
-    stdout: BufReader<ChildStdout>,
-}
-
-impl Server {
-    pub fn started(mut command: Command) -> Self {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let stdin = child.stdin.take();
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        Self {
-            child,
-            stdin,
-            stdout,
-        }
-    }
-
-    /// The model deploy server, behind the gateway that has this socket.
-    pub fn deploy(gateway: &Gateway, log: &Path, fault: Option<&str>) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_drill-fixture"));
-        command.arg("deploy").env_clear();
-        command.env("BUILD_API", format!("unix:{}", gateway.socket.display()));
-        command.env("ACTIVITY_LOG", log).env("RUN_ID", "run-1");
-        if let Some(fault) = fault {
-            command.args(["--fault", fault]);
-        }
-        command
-    }
-
-    pub fn call(&mut self, call: &str) {
-        let message = json!({
-            "jsonrpc": "2.0", "id": 1, "method": "tools/call",
-            "params": {
-                "name": "deploy_build",
-                "arguments": { "app": "shop", "ref": "v1" },
-                "_meta": {
-                    "dev.cargo-drill/correlationId": call,
-                    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-                    "io.modelcontextprotocol/clientCapabilities": {},
-                },
-            },
-        });
-        let stdin = self.stdin.as_mut().unwrap();
-        stdin.write_all(format!("{message}\n").as_bytes()).unwrap();
-    }
-
-    pub fn result(&mut self) -> Value {
-        let mut line = String::new();
-        self.stdout.read_line(&mut line).unwrap();
-        let answer: Value = serde_json::from_str(&line).unwrap();
-        answer["result"].clone()
-    }
-
-    pub fn close_stdin(&mut self) {
-        self.stdin = None;
-    }
-
-    /// Waits for a clean exit, and says how long it took.
-    pub fn exits(&mut self) -> Duration {
-        let begun = Instant::now();
-        eventually_mut("the exit", || {
-            self.child.try_wait().unwrap().is_some_and(|status| {
-                assert!(status.success(), "{status}");
-                true
-            })
-        });
-        begun.elapsed()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 /// Waits for what has no event.
 pub fn eventually(what: &str, is_so: impl Fn() -> bool) {
     eventually_mut(what, is_so);
 }
 
-fn eventually_mut(what: &str, mut is_so: impl FnMut() -> bool) {
+/// The same, for a look that changes something.
+pub fn eventually_mut(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
         assert!(begun.elapsed() < LIMIT, "{what} did not come");

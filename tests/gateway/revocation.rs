@@ -7,7 +7,10 @@ use nix::{
     sys::socket::{MsgFlags, recv},
 };
 
-use crate::place::{Caller, Http, Place, Request, text};
+use crate::{
+    http::{Http, Request},
+    place::{Caller, Place, text},
+};
 
 /// How many callers try at once, and how many of their calls are let through before the run is revoked.
 const CALLERS: usize = 4;
