@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::crash::{Aftermath, survivors};
+use super::settled::outcome_noted;
 use super::stage::Stage;
 use super::{TrialError, enter};
 use crate::journal::{AnswerShape, CallRole, Event, Moment, Phase, Session};
@@ -52,6 +53,7 @@ pub(super) async fn revoke_and_stop(
             .look(Moment::AfterStop, None, Session::A, live)
             .await?;
     }
+    outcome_noted(stage).await?;
     stage.read_record(Moment::AfterStop);
     stage.read_refusals(Moment::AfterStop).await?;
     sweep(stage).await

@@ -24,6 +24,7 @@ mod looks;
 mod quiet;
 mod record;
 mod rehearsal;
+mod settled;
 mod signs;
 mod stage;
 mod still;

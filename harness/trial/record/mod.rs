@@ -34,6 +34,8 @@ const LONGEST_FIELD: usize = 1024;
 pub(super) struct Record {
     source: Source,
     pointers: Vec<(&'static str, String)>,
+    /// The words for an intent.
+    intended: Vec<String>,
     journal: Journal,
 }
 
@@ -64,6 +66,7 @@ impl Record {
                 .into_iter()
                 .filter_map(|(name, pointer)| Some((name, pointer?.clone())))
                 .collect(),
+            intended: ownership.outcomes.intended.clone(),
             journal: journal.clone(),
         }
     }
@@ -82,6 +85,20 @@ impl Record {
             Source::Collected(collector) => Some(collector),
             Source::Log { .. } | Source::Otlp(_) => None,
         }
+    }
+
+    /// Whether the log tells that this call was intended, and not what came of it.
+    pub fn leaves_open(&self, call: &str) -> bool {
+        let Source::Log { path, work } = &self.source else {
+            return false;
+        };
+        let mut event = Read::default();
+        if let Ok(bytes) = read_regular(path, work) {
+            self.take(&bytes, Others::PassedOver, &mut event);
+        }
+        let of_call = |row: &&Row| row.text("call").as_deref() == Some(call);
+        let last = event.rows.iter().rfind(of_call).and_then(|row| row.text("outcome"));
+        last.is_some_and(|word| self.intended.contains(&word))
     }
 
     /// Reads the record and appends `record-read`.
