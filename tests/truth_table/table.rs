@@ -258,6 +258,8 @@ fn rows_of_the_credential() -> Vec<Row> {
     vec![
         Row::fault("denied-as-success").everywhere(&breaks(Revocation)),
         Row::fault("cached-credential").everywhere(&breaks(Revocation)),
+        Row::fault("approval-outlives-session")
+            .everywhere(&Expected::Unseen("nobody is asked for an approval")),
         Row::fault("forgets-refusals").everywhere(&breaks(Revocation)),
         Row::fault("second-credential").everywhere(&breaks(Revocation)),
         Row::fault("token-keeping-helper").everywhere(

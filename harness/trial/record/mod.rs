@@ -97,7 +97,11 @@ impl Record {
             self.take(&bytes, Others::PassedOver, &mut event);
         }
         let of_call = |row: &&Row| row.text("call").as_deref() == Some(call);
-        let last = event.rows.iter().rfind(of_call).and_then(|row| row.text("outcome"));
+        let last = event
+            .rows
+            .iter()
+            .rfind(of_call)
+            .and_then(|row| row.text("outcome"));
         last.is_some_and(|word| self.intended.contains(&word))
     }
 
