@@ -132,7 +132,12 @@ fn durability(
 ) {
     let own = [record.seen.seq];
     let carrier = carrier(history);
-    match durable::of(history, row, carrier) {
+    // What is no file of the server's own, no sync of the server's brings to the disk.
+    let is_file = log.source().is_none();
+    match is_file
+        .then(|| durable::of(history, row, carrier))
+        .flatten()
+    {
         None if log.durable => {
             findings.unproven(
                 say("whether the intent was on the disk before dispatch cannot be told: the drill has no `gate` here"),
