@@ -7,8 +7,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::journal::{Event, Moment, Pid, Row, Session};
-use crate::spec::{CrashPoint, Kill, Ownership, Signal, Source};
+use crate::journal::{Event, Moment, Pid, Row, Seq, Session};
+use crate::spec::{CrashPoint, Kill, Ownership, Signal, Source, Stream};
 
 use super::attempts::failed_command;
 use super::beside;
@@ -137,7 +137,12 @@ fn durability(
 ) {
     let own = [record.seen.seq];
     let carrier = carrier(history);
-    match durable::of(history, row, carrier) {
+    // What is no file of the server's own, no sync of the server's brings to the disk.
+    let is_file = log.source().is_none();
+    match is_file
+        .then(|| durable::of(history, row, carrier))
+        .flatten()
+    {
         None if log.durable => {
             findings.unproven(
                 say("whether the intent was on the disk before dispatch cannot be told: the drill has no `gate` here"),
@@ -420,18 +425,18 @@ fn outcome(
             );
             return;
         }
-        let client_gone = reader_gone(history, log, ended);
-        let told = match client_gone {
+        let unheard = unheard(history, log, ended);
+        let told = match unheard {
             // Whether one was sent, nobody can know any more, and that is what is wrong with it.
-            Some(_) => {
-                "when the server ended, its client had gone, and nobody else receives its notifications: a record that \
-                 dies with the client is no durable record, and it tells no outcome of the call"
+            Some((why, _)) => say(format!("when the server ended, its client {why}, and nobody else receives its notifications"))
+                .text(": a record that dies with the client is no durable record, and it tells no outcome of the call"),
+            None => {
+                say("when the server had ended, no row of the record told the outcome of the call")
             }
-            None => "when the server had ended, no row of the record told the outcome of the call",
         };
         findings.broken(
-            say(told),
-            evidence.into_iter().chain(client_gone.map(|gone| gone.seq)),
+            told,
+            evidence.into_iter().chain(unheard.map(|(_, seq)| seq)),
         );
         return;
     };
@@ -455,14 +460,25 @@ fn outcome(
     };
 }
 
-/// The end of the client, where it alone could read the record and went before the server ended. Two witnesses tell of the
-/// two ends, so the end of the client may stand second; that it was killed stands before both.
-fn reader_gone<'a>(history: &History<'a>, log: &Ownership, ended: Seen<'_>) -> Option<Seen<'a>> {
-    let is_polite = matches!(history.crash.kill, Kill::Polite(_));
-    let crash = history.crash_fired()?;
-    history.client_gone().filter(|_| {
-        log.source() == Some(Source::Logging) && !is_polite && crash.place < ended.place
-    })
+/// Why nobody could receive a notification of the outcome, where the record is made of those, and the event that shows it.
+///
+/// Two witnesses tell of the ends of client and server, so the end of the client may stand second; that the crash ended it
+/// stands before both.
+fn unheard(history: &History<'_>, log: &Ownership, ended: Seen<'_>) -> Option<(&'static str, Seq)> {
+    let fired = history
+        .crash_fired()
+        .filter(|fired| log.source() == Some(Source::Logging) && fired.place < ended.place)?;
+    let crash = history.crash;
+    match crash.kill {
+        _ if crash.close.contains(&Stream::Stdout) => Some(("read nothing more", fired.seq)),
+        _ if !crash.close.is_empty() => None,
+        // A polite client waits for its server, and reads as long as that lives.
+        Kill::Polite(_) | Kill::Server => None,
+        Kill::Client | Kill::Both | Kill::Group if crash.signal == Signal::Stop => {
+            Some(("hung", fired.seq))
+        }
+        Kill::Client | Kill::Both | Kill::Group => Some(("had gone", history.client_gone()?.seq)),
+    }
 }
 
 fn was_alive(history: &History<'_>, pid: Pid, at: Seen<'_>) -> bool {

@@ -343,6 +343,11 @@ fn an_expectation_that_can_never_be_asked_is_a_mistake() {
             "needs a `record`",
         ),
         (
+            minimal("expect: { ownership: { «from: stderr, record: { call: /c, outcome: /o } } }")
+                .replace("[idle]", "[{ at: idle, close: [stderr] }]"),
+            "a crash closes stderr, which the client does not hold then",
+        ),
+        (
             minimal(
                 "expect: { ownership: { from: otlp, record: { call: /c, outcome: /o, «effect: /e } } }",
             ),

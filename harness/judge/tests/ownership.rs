@@ -547,6 +547,27 @@ fn an_outcome_that_only_a_dead_client_could_read_is_no_record() {
 }
 
 #[test]
+fn a_client_that_hangs_or_reads_no_more_receives_nothing() {
+    for (what, told) in [
+        (json!({ "signal": "STOP" }), "its client hung"),
+        (
+            json!({ "close": ["stdout", "stdin"] }),
+            "its client read nothing more",
+        ),
+    ] {
+        let mut form = json!({ "at": "after-acceptance" });
+        form.as_object_mut()
+            .unwrap()
+            .extend(what.as_object().unwrap().clone());
+        let ownership = json!({ "log": null, "from": "logging" });
+        Tale::good_with(crash(form))
+            .drilled_with(json!({ "expect": { "ownership": ownership } }))
+            .change(without_outcome("unknown"))
+            .breaks(Question::Ownership, told);
+    }
+}
+
+#[test]
 fn an_outcome_that_the_client_still_read_counts() {
     notified(CrashPoint::AfterResult).holds(Question::Ownership);
 }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::super::mistake::{did_you_mean, nearest, one_of};
-use super::super::model::{Asked, CrashPoint, Expect, Ownership, Question, Source, Status};
+use super::super::model::{
+    Asked, Crash, CrashPoint, Expect, Ownership, Question, Source, Status, Stream,
+};
 use super::super::path::Path;
 use super::Check;
 
@@ -126,6 +128,11 @@ impl Check<'_, '_> {
             let message = "needs a `record`: where in a row each thing stands";
             self.key(&at.key("from"), message)
                 .help("such as `record: { run: /run_id, call: /call_id, outcome: /outcome }`; only `otlp` has one of its own");
+        }
+        let closes_stderr = |crash: &Crash| crash.close.contains(&Stream::Stderr);
+        if ownership.source() == Some(Source::Stderr) && drill.crash.iter().any(closes_stderr) {
+            let message = "a crash closes stderr, which the client does not hold then";
+            self.key(&at.key("from"), message);
         }
         if ownership.durable && !drill.crash.iter().any(|crash| drill.is_gated(crash)) {
             let message = "can be seen through the gate alone, and no crash has it";
