@@ -3,10 +3,10 @@
 //! A server has written what it will write when it has ended. An authority goes on: it has had the remote's reply, and will
 //! note it in a moment. The kernel tells when its log changes (inotify(7)).
 
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
-use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, timeout_at};
 
@@ -16,6 +16,14 @@ use crate::journal::Session;
 
 /// Who has had a reply has noted it by then, on a loaded machine too.
 const NOTED_WITHIN: Duration = Duration::from_secs(2);
+
+#[expect(
+    deprecated,
+    reason = "what replaces it is unsafe for the sake of types whose descriptor may change; an OwnedFd keeps its own"
+)]
+fn registered(descriptor: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
+    AsyncFd::new(descriptor)
+}
 
 /// Returns when the authority's log tells the outcome of session A's call, where it tells of an intent.
 pub(super) async fn outcome_noted(stage: &Stage) -> Result<(), TrialError> {
@@ -36,16 +44,18 @@ pub(super) async fn outcome_noted(stage: &Stage) -> Result<(), TrialError> {
     changes
         .add_watch(path, AddWatchFlags::IN_MODIFY)
         .map_err(std::io::Error::from)?;
-    let changes = AsyncFd::with_interest(changes, Interest::READABLE)?;
+    // tokio waits on a descriptor that it may own; both lead to the same queue.
+    let ours = changes.as_fd().try_clone_to_owned()?;
+    let readable = registered(ours)?;
     let call = &stage.identity(Session::A).call;
     // Watched before it is read: what changes in between is seen.
     while record.leaves_open(call) {
-        let Ok(changed) = timeout_at(deadline, changes.readable()).await else {
+        let Ok(changed) = timeout_at(deadline, readable.readable()).await else {
             break;
         };
         let mut changed = changed?;
         // Which change it was says nothing that the log itself does not say.
-        let _ = changed.get_inner().read_events();
+        let _ = changes.read_events();
         changed.clear_ready();
     }
     Ok(())
