@@ -7,6 +7,9 @@ mod answers;
 mod ground;
 #[path = "../outside/said.rs"]
 mod said;
+#[expect(dead_code, reason = "the table of the small servers has more of them")]
+#[path = "../small_servers/row.rs"]
+mod small;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -14,7 +17,7 @@ use std::fmt::Write as _;
 use answers::{difference, trials_in};
 use ground::Ground;
 use said::{json_in, say};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const GATEWAY: &str = include_str!("../../drills/gateway.yaml");
 const APPROVAL: &str = include_str!("../../drills/approval.yaml");
@@ -314,4 +317,54 @@ fn what_is_left_open_is_told_in_an_incident_record_without_bodies_or_secrets() {
             .join("approval__after-result/incidents.json")
             .exists()
     );
+}
+
+/// The server is one that another language's library for JWTs has a part in.
+#[test]
+fn a_server_that_goes_by_the_signature_is_told_from_one_that_asks() {
+    let python = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/fixtures/python/.venv/bin/python"
+    );
+    if !std::path::Path::new(python).exists() {
+        println!("skipped: {python} is not installed");
+        return;
+    }
+    let ground = Ground::new();
+    for (name, how) in [("asks", "introspection"), ("believes", "signature")] {
+        let mut drill = small::drill(name, &[python, "@python/verifies.py", how]);
+        drill["authority"] = json!({ "oauth": { "tokens": "jwt" } });
+        drill["server"]["env"]["OAUTH_ISSUER"] = json!("{{ authority.issuer }}");
+        drill["crash"] = json!(["idle", "after-acceptance"]);
+        ground.drill(name, &drill.to_string());
+    }
+    let trials = run(&ground, "namespaces");
+    let believes: Broken = &[(
+        "revocation",
+        "answered as a success: “accepted: the token is good",
+    )];
+    let wrong = compare(&trials, "asks::idle", &[])
+        + &compare(&trials, "asks::after-acceptance", &[])
+        + &compare(&trials, "believes::idle", believes)
+        + &compare(&trials, "believes::after-acceptance", believes);
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// The agent's own server is the gateway's face: it has neither key nor log.
+#[test]
+fn the_gateway_is_a_server_towards_an_agent_as_well() {
+    let ground = Ground::new();
+    let agent = GATEWAY
+        .replace("\ndrill: gateway\n", "\ndrill: agent\n")
+        .replace(
+            "command: [\"{{ fixture }}\", deploy]",
+            "command: [\"{{ fixture }}\", gateway, mcp, --socket, \"{{ authority.socket }}\"]",
+        )
+        .replace("    BUILD_API: \"unix:{{ authority.socket }}\"\n", "");
+    ground.drill("agent", &agent);
+    let trials = run(&ground, "namespaces");
+    let wrong: String = TRIALS
+        .map(|trial| compare(&trials, &format!("agent::{trial}"), &[]))
+        .concat();
+    assert!(wrong.is_empty(), "{wrong}");
 }

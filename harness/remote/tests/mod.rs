@@ -4,5 +4,6 @@ mod authorities;
 mod bench;
 mod holding;
 mod next;
+mod oauth;
 mod pending;
 mod routes;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::mistake::{did_you_mean, nearest, one_of};
 use super::super::model::{
-    Asked, Crash, CrashPoint, Expect, Ownership, Question, Source, Status, Stream,
+    Asked, Crash, CrashPoint, Expect, Ownership, Question, Revocable, Source, Status, Stream,
 };
 use super::super::path::Path;
 use super::Check;
@@ -49,6 +49,37 @@ impl Check<'_, '_> {
         self.helpers(&at.key("helpers"));
         if let Some(Asked::Ask(ownership)) = &self.drill.expect.ownership {
             self.ownership(&at.key("ownership"), ownership);
+        }
+        if let Some(revocation) = self.drill.expect.revocation.ask() {
+            self.revocable(&at.key("revocation").key("of"), &revocation.of);
+        }
+    }
+
+    /// Is there what is to be revoked, and a way to do it?
+    fn revocable(&mut self, at: &Path, of: &[Revocable]) {
+        let brokered = self
+            .drill
+            .authority
+            .as_ref()
+            .is_some_and(|authority| authority.commands().is_some());
+        if brokered && of.contains(&Revocable::Credential) {
+            let message = "the server has no credential of its own: its authority keeps it";
+            self.value(at, message).help("revoke the `run`");
+        }
+        if !of.is_empty() && of.iter().all(|of| *of == Revocable::Job) {
+            let message = "a job alone leaves its run what it was";
+            self.value(at, message).help("add `run`");
+        }
+        if of.contains(&Revocable::Job) {
+            let cancels = |route: &super::Route| route.cancel.is_some() && route.by.is_some();
+            let log = self.drill.expect.ownership.as_ref().and_then(Asked::ask);
+            if !self.routes().iter().any(cancels) {
+                self.value(at, "no route of the remote cancels a `job`");
+            } else if log.is_none_or(|log| log.record.effect.is_none()) {
+                let message = "a `job` is cancelled by its id in the record, and no `expect.ownership.record.effect` says \
+                               where that is";
+                self.value(at, message);
+            }
         }
     }
 
