@@ -42,8 +42,8 @@ pub(super) fn judge(history: &History<'_>, expected: &Revocation) -> Findings {
     findings
 }
 
-/// What the authority itself tells of its refusals. Where there is an ownership log, that one decides.
-fn listed(history: &History<'_>, findings: &mut Findings) {
+/// The refusals of run A that the authority lists after the revoked session, beyond those that it listed before.
+fn refusals_listed<'a>(history: &History<'a>) -> Option<(Seen<'a>, usize)> {
     let listed = |wanted: Moment| {
         history.all().rev().find_map(|seen| match seen.event {
             Event::RefusalsRead { moment, refusals } if *moment == wanted => {
@@ -52,11 +52,16 @@ fn listed(history: &History<'_>, findings: &mut Findings) {
             _ => None,
         })
     };
-    let Some((seen, after)) = listed(Moment::AfterRevokedSession) else {
+    let (seen, after) = listed(Moment::AfterRevokedSession)?;
+    let before = listed(Moment::End).map_or(0, |(_, before)| before);
+    Some((seen, after.saturating_sub(before)))
+}
+
+/// What the authority itself tells of its refusals. Where there is an ownership log, that one decides.
+fn listed(history: &History<'_>, findings: &mut Findings) {
+    let Some((seen, more)) = refusals_listed(history) else {
         return;
     };
-    let before = listed(Moment::End).map_or(0, |(_, before)| before);
-    let more = after.saturating_sub(before);
     if more > 0 {
         findings.held(
             say("the authority lists ")
@@ -156,6 +161,9 @@ fn at_once<'f>(
     let refused = attempts.refused().find_map(|request| request.refused);
     let (refusal, by) = match refused {
         Some(refused) => (refused, "by the remote"),
+        None if refusals_listed(history).is_some_and(|(_, more)| more > 0) => {
+            (answered, "by the authority")
+        }
         None if history.is_brokered() => (answered, "by the authority, or by the server itself"),
         None => (answered, "by the server itself, without asking the remote"),
     };
