@@ -43,6 +43,7 @@ mod secrets;
 mod sentence;
 #[cfg(test)]
 mod tests;
+mod truth;
 mod words;
 
 pub use answer::*;

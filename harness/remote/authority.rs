@@ -10,11 +10,9 @@ use uuid::Uuid;
 use wiremock::http::{HeaderMap, HeaderName};
 
 use super::RemoteError;
-use super::oauth::{self, Active, Endpoint, Grant, Issuer};
-use super::reply::Reply;
-use super::request::Request;
+use super::oauth::{self, Issuer};
 use crate::journal::{Credential, Secrets, Session};
-use crate::spec::{self, Resource, Tokens};
+use crate::spec::{self, Resource};
 
 /// The header that is looked at for the variables of templates where the drill names no authority.
 const DEFAULT_HEADER: &str = "authorization";
@@ -26,7 +24,7 @@ const SCHEMES: [&str; 2] = ["bearer", "token"];
 /// Who issues and revokes the credential of a run. Cheap to clone; all clones are one authority.
 #[derive(Debug, Clone)]
 pub struct Authority {
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<Inner>,
 }
 
 /// The credentials of a run. Which of them the server gets, the drill says.
@@ -61,13 +59,13 @@ impl Keys {
     }
 }
 
-struct Inner {
+pub(super) struct Inner {
     /// Absent where the drill names no authority: then nothing is checked.
-    spec: Option<spec::Authority>,
-    issuer: Option<Issuer>,
-    secrets: Secrets,
-    keys: Keys,
-    runs: Mutex<Vec<Run>>,
+    pub(super) spec: Option<spec::Authority>,
+    pub(super) issuer: Option<Issuer>,
+    pub(super) secrets: Secrets,
+    pub(super) keys: Keys,
+    pub(super) runs: Mutex<Vec<Run>>,
 }
 
 impl fmt::Debug for Inner {
@@ -78,21 +76,21 @@ impl fmt::Debug for Inner {
     }
 }
 
-struct Run {
-    session: Session,
-    issued: Issued,
+pub(super) struct Run {
+    pub(super) session: Session,
+    pub(super) issued: Issued,
     /// Access tokens that came of a refresh.
-    refreshed: Vec<Access>,
+    pub(super) refreshed: Vec<Access>,
     /// When the first access token ends, in seconds since 1970.
-    expires: i64,
-    revoked: bool,
+    pub(super) expires: i64,
+    pub(super) revoked: bool,
     /// Its first credential was revoked, and with it what came of it.
-    credential_revoked: bool,
+    pub(super) credential_revoked: bool,
 }
 
-struct Access {
-    token: String,
-    expires: i64,
+pub(super) struct Access {
+    pub(super) token: String,
+    pub(super) expires: i64,
 }
 
 /// What the authority says about one request.
@@ -189,26 +187,8 @@ impl Authority {
             .secrets
             .mint(&format!("issued token of run {name}"), token);
         for run in self.runs().iter_mut().filter(|run| run.session == session) {
-            run.issued.token = token.to_owned();
+            token.clone_into(&mut run.issued.token);
         }
-    }
-
-    /// A new access token of a run, and when it ends.
-    fn access_token(&self, session: Session) -> Result<(String, i64), RemoteError> {
-        let Some((oauth, issuer)) = self.oauth() else {
-            return Ok((random(), i64::MAX));
-        };
-        let lifetime = oauth.lifetime.0.as_secs().max(1);
-        let token = match oauth.tokens {
-            Tokens::Opaque => random(),
-            Tokens::Jwt => issuer
-                .jwt(Grant {
-                    user: &user(session),
-                    lifetime,
-                })
-                .map_err(RemoteError::Issuer)?,
-        };
-        Ok((token, oauth::now().saturating_add_unsigned(lifetime)))
     }
 
     /// From the return of this call on, no credential of the run is accepted, unless the drill says that the second one
@@ -251,13 +231,6 @@ impl Authority {
     /// The exchange route, if the drill has one.
     pub(super) fn exchange(&self) -> Option<&spec::Exchange> {
         self.inner.spec.as_ref()?.exchange()
-    }
-
-    fn oauth(&self) -> Option<(&spec::Oauth, &Issuer)> {
-        Some((
-            self.inner.spec.as_ref()?.oauth()?,
-            self.inner.issuer.as_ref()?,
-        ))
     }
 
     pub(super) fn has_issuer(&self) -> bool {
@@ -320,101 +293,7 @@ impl Authority {
         })
     }
 
-    /// Judges what a request to the authorisation server presents. A refresh token that does not count is refused; whatever
-    /// else is wrong with the request, the endpoint says itself.
-    pub(super) fn judge_grant<T>(
-        &self,
-        endpoint: Endpoint,
-        body: &[u8],
-        then: impl FnOnce(Judged) -> T,
-    ) -> T {
-        let runs = self.runs();
-        let refresh = (endpoint == Endpoint::Token)
-            .then(|| oauth::field_of(body, "refresh_token"))
-            .flatten();
-        let known = runs
-            .iter()
-            .find(|run| refresh.as_deref() == Some(&*run.issued.refresh));
-        let (credential, accepted) = match (known, refresh.is_some()) {
-            (Some(run), _) => {
-                let revoked = run.revoked || run.credential_revoked;
-                let outlives = self
-                    .oauth()
-                    .is_some_and(|(oauth, _)| oauth.refresh_outlives_run);
-                let credential = Credential::Run {
-                    run: run.session,
-                    derived: false,
-                    revoked,
-                };
-                (credential, !revoked || outlives)
-            }
-            (None, true) => (Credential::Foreign, false),
-            (None, false) => (Credential::Absent, true),
-        };
-        then(Judged {
-            credential,
-            accepted,
-            bearer: Bearer::default(),
-        })
-    }
-
-    /// Answers a request to the authorisation server that was not refused. An error is ours.
-    pub(super) fn grant(&self, endpoint: Endpoint, request: &Request) -> Result<Reply, String> {
-        let Some((oauth, issuer)) = self.oauth() else {
-            return Err("there is no authorisation server".to_owned());
-        };
-        let token = || oauth::field(request, "token").unwrap_or_default();
-        match endpoint {
-            Endpoint::Keys => issuer.keys(),
-            Endpoint::Metadata => issuer.metadata(),
-            Endpoint::Introspect => self.judge_token(Some(&token()), |judged| {
-                let counts = judged.accepted
-                    && !matches!(judged.credential, Credential::Run { revoked: true, .. });
-                let active = counts.then(|| Active {
-                    user: judged.bearer.user,
-                    expires: oauth::now().saturating_add_unsigned(oauth.lifetime.0.as_secs()),
-                });
-                oauth::introspected(active.as_ref())
-            }),
-            Endpoint::Revoke => {
-                let token = token();
-                for run in self.runs().iter_mut() {
-                    let issued = &run.issued;
-                    let is_first = [&issued.token, &issued.refresh].contains(&&token);
-                    if is_first || run.refreshed.iter().any(|access| access.token == token) {
-                        run.credential_revoked = true;
-                    }
-                }
-                oauth::revoked()
-            }
-            Endpoint::Token => {
-                let Some(refresh) = oauth::field(request, "refresh_token") else {
-                    return Ok(oauth::unsupported_grant());
-                };
-                if oauth::field(request, "grant_type").as_deref() != Some("refresh_token") {
-                    return Ok(oauth::unsupported_grant());
-                }
-                let mut runs = self.runs();
-                let Some(run) = runs.iter_mut().find(|run| run.issued.refresh == refresh) else {
-                    return Ok(oauth::invalid_grant());
-                };
-                let (token, expires) = self
-                    .access_token(run.session)
-                    .map_err(|error| error.to_string())?;
-                let name = letter(run.session).to_uppercase();
-                self.inner
-                    .secrets
-                    .mint(&format!("refreshed token of run {name}"), &token);
-                run.refreshed.push(Access {
-                    token: token.clone(),
-                    expires,
-                });
-                oauth::refreshed(&token, &refresh, oauth.lifetime.0.as_secs())
-            }
-        }
-    }
-
-    fn runs(&self) -> MutexGuard<'_, Vec<Run>> {
+    pub(super) fn runs(&self) -> MutexGuard<'_, Vec<Run>> {
         self.inner
             .runs
             .lock()
@@ -479,11 +358,11 @@ fn owner(run: Session) -> Session {
 }
 
 /// By what name the remote knows the run.
-fn user(session: Session) -> String {
+pub(super) fn user(session: Session) -> String {
     format!("run-{}", letter(session))
 }
 
-fn letter(session: Session) -> &'static str {
+pub(super) fn letter(session: Session) -> &'static str {
     match session {
         Session::Beside => "beside",
         Session::A | Session::Revoked => "a",
@@ -492,7 +371,7 @@ fn letter(session: Session) -> &'static str {
 }
 
 /// 122 random bits, in characters that need no escaping anywhere.
-fn random() -> String {
+pub(super) fn random() -> String {
     format!("drill-{}", Uuid::new_v4().simple())
 }
 

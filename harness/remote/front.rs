@@ -172,9 +172,10 @@ impl Front {
                 // It has had its answer: the gate held it as long as it was to be held.
                 return from_reply(number, turned_away(status));
             }
-            let approved = match is_approval {
-                true => Some(self.gate.decide(number).await),
-                false => None,
+            let approved = if is_approval {
+                Some(self.gate.decide(number).await)
+            } else {
+                None
             };
             self.apply(number, arrived.clone(), approved).await
         };
@@ -295,7 +296,7 @@ impl Front {
         match by {
             Lookup::Path(_) => {}
             Lookup::Query(name) => {
-                target = format!("{target}?{}={}", encoded(name), encoded(effect))
+                target = format!("{target}?{}={}", encoded(name), encoded(effect));
             }
             Lookup::Header(name) => {
                 let name: HeaderName = name.parse().ok()?;

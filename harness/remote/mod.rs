@@ -33,6 +33,7 @@ mod connection;
 mod door;
 mod front;
 mod gate;
+mod grant;
 mod ledger;
 mod lookout;
 mod oauth;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Report, SerializeError, TestCase, TestCaseStatus, TestSuite};
 
+use super::lines::spell_moments;
 use super::outcome::{SnapshotState, TrialResult, TrialVerdict};
 use super::results::Results;
 use crate::journal::printable;
@@ -42,6 +43,9 @@ fn case(trial: &TrialResult, new_fails: bool) -> TestCase {
     case.set_time(Duration::try_from_secs_f64(trial.seconds).unwrap_or_default());
     if let Some(repeats) = trial.spell_repeats() {
         case.add_property(("repeats", repeats.as_str()));
+    }
+    if let Some(moments) = spell_moments(&trial.moments) {
+        case.add_property(("moments", text(&moments).as_str()));
     }
     for bundle in trial.bundles() {
         case.add_property(("bundle", text(&bundle).as_str()));

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod crash_forms;
 mod file;
 mod forms;
 mod mistake;

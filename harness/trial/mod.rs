@@ -28,6 +28,7 @@ mod settled;
 mod signs;
 mod stage;
 mod still;
+mod variables;
 
 use std::collections::HashMap;
 use std::io;

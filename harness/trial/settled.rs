@@ -50,13 +50,13 @@ pub(super) async fn outcome_noted(stage: &Stage) -> Result<(), TrialError> {
     let call = &stage.identity(Session::A).call;
     // Watched before it is read: what changes in between is seen.
     while record.leaves_open(call) {
-        let Ok(changed) = timeout_at(deadline, readable.readable()).await else {
+        let Ok(woken) = timeout_at(deadline, readable.readable()).await else {
             break;
         };
-        let mut changed = changed?;
+        let mut woken = woken?;
         // Which change it was says nothing that the log itself does not say.
         let _ = changes.read_events();
-        changed.clear_ready();
+        woken.clear_ready();
     }
     Ok(())
 }

@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::authority::Operator;
 use super::record::{Collected, Collector, Record, Source, trace_of};
+use super::variables::place;
 use super::{Surroundings, TrialError};
 use crate::cell::{Bounds, Cell, Gate, Plan, Present};
 use crate::journal::{
@@ -63,11 +64,11 @@ pub(super) struct Stage {
     pub bundle: PathBuf,
     /// The processes of the session beside, as long as it is open.
     pub bystanders: HashSet<Pid>,
-    templates: Templates,
+    pub(super) templates: Templates,
     identities: HashMap<Session, Identity>,
-    surroundings: Surroundings,
+    pub(super) surroundings: Surroundings,
     pub work: PathBuf,
-    port: u16,
+    pub(super) port: u16,
     /// Made by the cell, and gone with it.
     scratch: PathBuf,
 }
@@ -400,60 +401,9 @@ impl Stage {
         })
     }
 
-    /// How a server is told where its telemetry goes, in the words of OpenTelemetry. The drill's own words win, and where
-    /// they name the protocol, the endpoint is the one that speaks it.
-    fn otlp_env(&self, session: Session) -> Result<Vec<(String, String)>, TrialError> {
-        const PROTOCOL: &str = "OTEL_EXPORTER_OTLP_PROTOCOL";
-        let Some(otlp) = &self.otlp else {
-            return Ok(Vec::new());
-        };
-        let protocol = match self.drill.server.env.get(PROTOCOL) {
-            Some(template) => self.text(template, session, None)?,
-            None => "http/protobuf".to_owned(),
-        };
-        let port = if protocol == "grpc" {
-            otlp.grpc_port
-        } else {
-            otlp.http_port
-        };
-        Ok(vec![
-            (PROTOCOL.to_owned(), protocol),
-            ("OTEL_EXPORTER_OTLP_ENDPOINT".to_owned(), url(port)),
-        ])
-    }
-
-    /// What every process of the drill has in its environment.
-    pub fn surroundings_env(&self) -> Vec<(String, String)> {
-        let inherited = |name: &str, otherwise: &str| {
-            let value = std::env::var(name).unwrap_or_else(|_| otherwise.to_owned());
-            (name.to_owned(), value)
-        };
-        let folder = |name: &str, folder: &str| {
-            let path = self.work.join(folder).display().to_string();
-            (name.to_owned(), path)
-        };
-        vec![
-            inherited("PATH", "/usr/bin:/bin"),
-            inherited("LANG", "C.UTF-8"),
-            folder("HOME", "home"),
-            folder("TMPDIR", "tmp"),
-        ]
-    }
-
     /// Where the harness keeps what belongs to this trial's processes and not to their work.
     pub fn scratch(&self) -> &Path {
         &self.scratch
-    }
-
-    /// A template of the operator's, who knows the key of the authority besides.
-    pub fn operator_text(&self, template: &str, run: Session) -> Result<String, TrialError> {
-        let mut variables = self.variables(run, None);
-        if let Some(Value::Object(authority)) = variables.get_mut("authority") {
-            let keys = self.authority.keys();
-            authority.insert("key".to_owned(), json!(keys.key));
-            authority.insert("wider_key".to_owned(), json!(keys.wider));
-        }
-        Ok(self.templates.text(template, variables)?)
     }
 
     /// Writes a file of the drill into the work folder, for its owner alone.
@@ -604,55 +554,6 @@ impl Stage {
             _ => None,
         })
     }
-
-    fn text(
-        &self,
-        template: &str,
-        session: Session,
-        call: Option<&str>,
-    ) -> Result<String, TrialError> {
-        Ok(self
-            .templates
-            .text(template, self.variables(session, call))?)
-    }
-
-    fn variables(&self, session: Session, call: Option<&str>) -> Value {
-        let identity = self.identity(session);
-        let mut variables = place(&self.surroundings, &self.work, self.port);
-        variables.insert("run".to_owned(), json!({ "id": identity.run }));
-        variables.insert(
-            "call".to_owned(),
-            json!({ "id": call.unwrap_or(&identity.call) }),
-        );
-        variables.insert("approval".to_owned(), json!({ "id": identity.approval }));
-        variables.insert("authority".to_owned(), self.authority_variables(identity));
-        if let Some(otlp) = &self.otlp {
-            let urls = json!({ "http": url(otlp.http_port), "grpc": url(otlp.grpc_port) });
-            variables.insert("otlp".to_owned(), urls);
-        }
-        Value::Object(variables)
-    }
-
-    /// What templates know of the authority.
-    fn authority_variables(&self, identity: &Identity) -> Value {
-        let mut known = json!({ "token": identity.token });
-        match &self.drill.authority {
-            Some(spec::Authority::Oauth(_)) => {
-                known["refresh"] = json!(identity.refresh);
-                known["issuer"] = json!(self.authority.issuer());
-            }
-            Some(spec::Authority::Gateway(_)) => {
-                let below = |template: &str| {
-                    let work = self.work.display().to_string();
-                    json!(template.replace("{{ workdir }}", &work))
-                };
-                known["socket"] = below(spec::Gateway::SOCKET);
-                known["log"] = below(spec::Gateway::LOG);
-            }
-            _ => {}
-        }
-        known
-    }
 }
 
 /// Where a cell is to make its folder: `drill-5f0c…`, short enough for a socket below it.
@@ -661,20 +562,7 @@ fn scratch_path() -> io::Result<PathBuf> {
     std::path::absolute(std::env::temp_dir().join(format!("drill-{}", &unique[..12])))
 }
 
-/// What templates know of the trial's place, whatever the session.
-fn place(surroundings: &Surroundings, work: &Path, port: u16) -> Map<String, Value> {
-    let shown = |path: &Path| json!(path.display().to_string());
-    let mut variables = Map::new();
-    variables.insert("workdir".to_owned(), shown(work));
-    variables.insert("root".to_owned(), shown(&surroundings.root));
-    if let Some(fixture) = &surroundings.fixture {
-        variables.insert("fixture".to_owned(), shown(fixture));
-    }
-    variables.insert("remote".to_owned(), json!({ "url": url(port) }));
-    variables
-}
-
-fn url(port: u16) -> String {
+pub(super) fn url(port: u16) -> String {
     format!("http://127.0.0.1:{port}")
 }
 

@@ -112,7 +112,8 @@ fn broken_by(fault: Option<&str>, trial: &str) -> Broken {
     match (fault, trial) {
         (Some("ignores-revocation"), _) => STILL,
         (Some("widens-on-revoke"), _) => WIDENED,
-        (Some("forgets-refusals"), _) => FORGOTTEN,
+        // Of a torn journal the rows of refusals are torn as well; at idle there is no call whose record could be asked for.
+        (Some("forgets-refusals"), _) | (Some("torn-journal"), "idle") => FORGOTTEN,
         (Some("key-to-caller"), _) => LEAKED,
         (Some("approval-not-rechecked"), "after-approval::hung") => &[(
             "revocation",
@@ -126,8 +127,6 @@ fn broken_by(fault: Option<&str>, trial: &str) -> Broken {
         (Some("dispatches-for-the-dead"), "after-approval::revoked") => {
             &[("quiet", "1 connection to the remote was begun")]
         }
-        // Rows of refusals are torn as well. At idle there is no call whose record could be asked for.
-        (Some("torn-journal"), "idle") => FORGOTTEN,
         // Which rows are torn goes by their number, and here that of the refusal is not.
         (Some("torn-journal"), "after-approval::hung") => &[("ownership", "does not verify")],
         (Some("torn-journal"), _) => &[

@@ -2,6 +2,7 @@
 //!
 //! In the tables, `«` stands where the mistake must point: it is taken out before the file is read.
 
+mod authority;
 mod form;
 mod sense;
 

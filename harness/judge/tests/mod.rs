@@ -4,6 +4,7 @@ mod crashes;
 mod eof_and_helpers;
 mod events;
 mod gate;
+mod getting_through;
 mod good;
 mod incidents;
 mod landing;

@@ -1,0 +1,187 @@
+//! `revocation`: the ways to get through after it, the lives of what is revoked, and the call that is made again.
+
+use serde_json::json;
+
+use super::tale::*;
+use crate::journal::*;
+use crate::spec::{CrashPoint, Question};
+
+fn point() -> Tale {
+    Tale::good(CrashPoint::AfterAcceptance)
+}
+
+fn of_run_a(derived: bool) -> Credential {
+    Credential::Run {
+        run: Session::A,
+        derived,
+        revoked: true,
+    }
+}
+
+fn is_probe(event: &Event) -> bool {
+    matches!(event, Event::Probed { .. })
+}
+
+/// A request of the survivors after the revocation, with this credential, that nobody refused.
+fn let_through(credential: Credential) -> Tale {
+    point().after(is_probe, [request_by(60, "POST /builds", credential)])
+}
+
+fn with_authority(tale: Tale, authority: &serde_json::Value) -> Tale {
+    // Keys that are null are taken out.
+    let mut form = json!({ "bearer": null });
+    for (key, value) in authority.as_object().unwrap() {
+        form[key] = value.clone();
+    }
+    tale.drilled_with(json!({ "authority": form }))
+}
+
+#[test]
+fn a_gateway_that_still_makes_calls_is_told_from_one_that_widens() {
+    let commands = || json!({ "command": { "revoke": ["revoke"] } });
+    let by = |wider| with_authority(let_through(Credential::Authority { wider }), &commands());
+    by(false).breaks(
+        Question::Revocation,
+        "got 1 request through by way of the authority, which still made its calls, the first POST /builds",
+    );
+    by(true).breaks(
+        Question::Revocation,
+        "with a wider key than that of the run",
+    );
+}
+
+#[test]
+fn what_was_on_its_way_when_the_run_was_revoked_is_no_attempt_after_it() {
+    let is_revoked = |e: &Event| matches!(e, Event::Revoked { .. });
+    let sought = Event::ConnectionSought {
+        connection: 60,
+        port: 1,
+    };
+    let on_its_way =
+        let_through(Credential::Authority { wider: false }).before(is_revoked, [sought]);
+    let commands = json!({ "command": { "revoke": ["revoke"] } });
+    with_authority(on_its_way, &commands).holds(Question::Revocation);
+}
+
+#[test]
+fn a_remote_that_checks_the_signature_alone_breaks_and_is_not_taken_for_a_fault_of_the_mock() {
+    let jwt = |resource| json!({ "oauth": { "tokens": "jwt", "resource": resource } });
+    with_authority(let_through(of_run_a(false)), &jwt("checks-signature")).breaks(
+        Question::Revocation,
+        "the remote checks signature and expiry alone",
+    );
+    with_authority(let_through(of_run_a(false)), &jwt("introspects")).leaves_open(
+        Question::Revocation,
+        "the mock itself took the revoked credential",
+    );
+}
+
+#[test]
+fn a_token_that_was_refreshed_is_told_from_the_first() {
+    with_authority(let_through(of_run_a(true)), &json!({ "oauth": {} }))
+        .breaks(Question::Revocation, "with a token that it had refreshed");
+    let_through(of_run_a(true)).breaks(
+        Question::Revocation,
+        "with a second credential of the revoked run",
+    );
+}
+
+#[test]
+fn an_authority_whose_command_failed_has_revoked_nothing() {
+    let failed = Event::AuthorityCommand {
+        what: "revoke".to_owned(),
+        run: Session::A,
+        argv: vec!["sp".to_owned()],
+        exit: Some(Exit::Code(1)),
+        stdout: String::new(),
+        stderr: "no such session".to_owned(),
+    };
+    let is_revoked = |e: &Event| matches!(e, Event::Revoked { .. });
+    point()
+        .before(is_revoked, [failed])
+        .without(is_revoked)
+        .leaves_open(
+            Question::Revocation,
+            "the authority did not revoke run A: it ended with status 1: “no such session”",
+        );
+}
+
+#[test]
+fn a_job_that_is_to_be_cancelled_must_be_gone() {
+    let of_job = |tale: Tale| {
+        tale.drilled_with(json!({ "expect": { "revocation": { "of": ["run", "job"] } } }))
+    };
+    let is_close = phase(Phase::Close);
+    let tried = |events: Vec<Event>| {
+        let start = Event::PhaseStarted {
+            phase: Phase::RevokeJob,
+        };
+        of_job(point().before(&is_close, std::iter::once(start).chain(events)))
+    };
+    let asked = |status| Event::CancelAsked {
+        effect: "build-1".to_owned(),
+        route: "POST /builds/{id}/cancel".to_owned(),
+        status,
+    };
+    let cancelled = Event::EffectCancelled {
+        request: 0,
+        effect: "build-1".to_owned(),
+    };
+    let told = tried(vec![cancelled.clone(), asked(200)]);
+    told.holds_saying(
+        Question::Revocation,
+        "was cancelled by the handle in the record",
+    );
+    // Session B had it right, whatever the operator does later.
+    told.holds(Question::Reconcile);
+    tried(vec![asked(404)]).breaks_only(
+        Question::Revocation,
+        "still stands: POST /builds/{id}/cancel answered 404",
+    );
+    tried(Vec::new()).breaks_only(
+        Question::Revocation,
+        "still stands: the record does not name it",
+    );
+    of_job(point()).leaves_open(
+        Question::Revocation,
+        "nobody tried to cancel the remote job",
+    );
+}
+
+#[test]
+fn a_second_call_of_the_revoked_session_must_be_refused_and_recorded_as_well() {
+    let again = |shape| {
+        let issued = Event::CallIssued {
+            session: Session::Revoked,
+            role: CallRole::Again,
+            tool: "deploy_build".to_owned(),
+            call: "call-again".to_owned(),
+            rpc_id: "77".to_owned(),
+        };
+        let answered = Event::CallAnswered {
+            session: Session::Revoked,
+            role: CallRole::Again,
+            rpc_id: "77".to_owned(),
+            shape,
+            text: "as you like".to_owned(),
+        };
+        let is_first = |e: &Event| {
+            matches!(
+                e,
+                Event::CallAnswered {
+                    session: Session::Revoked,
+                    ..
+                }
+            )
+        };
+        point().after(is_first, [issued, answered])
+    };
+    again(AnswerShape::Result).breaks(
+        Question::Revocation,
+        "answered as a success when it was made again",
+    );
+    again(AnswerShape::ToolError).breaks_only(
+        Question::Revocation,
+        "call, made again, does not stand in the record",
+    );
+}
