@@ -48,15 +48,15 @@ fn an_authority_is_of_one_form_and_gives_what_that_form_has() {
             "`token` is not a thing to revoke",
         ),
         (
-            drill_with("expect: { revocation: { of: «[job] } }"),
+            drill_with("expect: { revocation: { «of: [job] } }"),
             "a job alone leaves its run what it was",
         ),
         (
-            drill_with("expect: { revocation: { of: «[run, job] } }"),
+            drill_with("expect: { revocation: { «of: [run, job] } }"),
             "no `expect.ownership.record.effect` says where that is",
         ),
         (
-            drill_with("expect: { revocation: { of: «[] } }"),
+            drill_with("expect: { revocation: { «of: [] } }"),
             "empty list",
         ),
     ]);

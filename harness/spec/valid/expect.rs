@@ -69,8 +69,7 @@ impl Check<'_, '_> {
         if !of.is_empty() && of.iter().all(|of| *of == Revocable::Job) {
             let message = "a job alone leaves its run what it was";
             self.value(at, message).help("add `run`");
-        }
-        if of.contains(&Revocable::Job) {
+        } else if of.contains(&Revocable::Job) {
             let cancels = |route: &super::Route| route.cancel.is_some() && route.by.is_some();
             let log = self.drill.expect.ownership.as_ref().and_then(Asked::ask);
             if !self.routes().iter().any(cancels) {
