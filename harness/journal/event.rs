@@ -539,6 +539,9 @@ pub enum Event {
     AuthorityServes {
         pid: Pid,
         argv: Vec<String>,
+        /// Whoever else was there when it was ready.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        others: Vec<Pid>,
     },
     /// A command of the authority has ended, or has not within its time: then it has no exit.
     AuthorityCommand {

@@ -3,6 +3,7 @@
 //! Each secret has a name, as `token of run A`. Whatever is written down carries the name in place of the value; the
 //! search for leaks alone knows the value.
 
+use std::fmt::Write as _;
 use std::sync::{Arc, RwLock};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
@@ -118,9 +119,11 @@ pub fn names_in(secrets: &[Secret], bytes: &[u8]) -> Vec<String> {
 /// A secret inside a longer text that is base64-encoded as a whole stands at one of three alignments. The characters
 /// at both ends depend on the neighbours, so only the middle is looked for.
 fn forms_of(value: &str) -> Vec<String> {
-    let hex = value
-        .bytes()
-        .fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
+    let mut hex = String::with_capacity(value.len() * 2);
+    for byte in value.bytes() {
+        // Writing to a string cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+    }
     let mut forms = vec![value.to_owned(), hex];
     for lead in 0..3_usize {
         let mut padded = vec![0_u8; lead];

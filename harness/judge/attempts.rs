@@ -37,6 +37,8 @@ impl<'h, 'a> Attempts<'h, 'a> {
             let sought = connection.and_then(|connection| connection.sought);
             sought.is_none_or(|sought| sought.place > revoked.place)
         };
+        // To ask for a decision is not to make the call.
+        let is_protected = |request: &&Request<'a>| !history.asks_for_decision(request);
         Self {
             history,
             revoked,
@@ -44,6 +46,7 @@ impl<'h, 'a> Attempts<'h, 'a> {
             requests: history
                 .ledger
                 .requests_in(window)
+                .filter(is_protected)
                 .filter(is_later)
                 .collect(),
         }
@@ -227,7 +230,9 @@ impl<'h, 'a> Attempts<'h, 'a> {
 
     /// An approval that was given when the run was no more.
     pub(super) fn late_approval(&self, findings: &mut Findings) {
-        if self.history.crash.decision != Decision::AfterRevocation {
+        // A server whose session goes on has heard of no revocation: it asks the remote, and is refused.
+        let told = self.history.ends_session();
+        if self.history.crash.decision != Decision::AfterRevocation || !told {
             return;
         }
         let is_late = |request: &&&Request<'a>| request.writes && request.refused.is_some();
@@ -279,6 +284,37 @@ impl<'h, 'a> Attempts<'h, 'a> {
 
 fn is_refresh(request: &Request<'_>) -> bool {
     request.route == Some("POST /oauth/token")
+}
+
+/// Calls of a run that still counts, with a key that is for no run.
+pub(super) fn wider_key(history: &History<'_>, revoked: Seen<'_>, findings: &mut Findings) {
+    let b = history.window_of(crate::journal::Session::B);
+    let counts = |request: &&Request<'_>| {
+        let place = request.seen.place;
+        place < revoked.place || b.is_some_and(|window| window.contains(place))
+    };
+    let all = Window {
+        from: 0,
+        to: usize::MAX,
+    };
+    let wider: Vec<&Request<'_>> = history
+        .ledger
+        .requests_in(all)
+        .filter(counts)
+        .filter(|request| matches!(request.credential, Credential::Authority { wider: true }))
+        .collect();
+    if let Some(first) = wider.first() {
+        findings.broken(
+            say("the authority made ")
+                .several(wider.len())
+                .text(format!(
+                    " {} of a run with its wider key, which is for no run, the first {}",
+                    if wider.len() == 1 { "call" } else { "calls" },
+                    first.name()
+                )),
+            wider.iter().map(|request| request.seen.seq),
+        );
+    }
 }
 
 /// What survived session A, by name where only helpers did.

@@ -49,8 +49,9 @@ impl<'a> Cast<'a> {
                     cast.siblings.insert(*pid);
                     cast.name(*pid, argv, None);
                 }
-                Event::AuthorityServes { pid, argv } => {
+                Event::AuthorityServes { pid, argv, others } => {
                     cast.authority.insert(*pid);
+                    cast.authority.extend(others);
                     cast.name(*pid, argv, None);
                 }
                 Event::ServerStarted { session, pid, argv } => {

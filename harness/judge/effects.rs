@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::journal::Moment;
+use crate::journal::{Event, Moment};
 use crate::spec::{Count, CrashPoint};
 
 use super::beside;
@@ -47,8 +47,32 @@ pub(super) fn judge(history: &History<'_>, expected: &BTreeMap<CrashPoint, Count
             seqs(&effects).into_iter().chain(watched(history)),
         );
     }
+    against_decision(history, &effects, &mut findings);
     beside::own_effect(history, &mut findings);
     findings
+}
+
+/// An effect that was applied when the last decision that was told about the call was a refusal.
+fn against_decision(history: &History<'_>, effects: &[&Effect<'_>], findings: &mut Findings) {
+    let window = history.window_a();
+    let decided = history.within(window).filter_map(|seen| match seen.event {
+        Event::Decided { approved, .. } => Some((seen, *approved)),
+        _ => None,
+    });
+    let Some((refused, false)) = decided.last() else {
+        return;
+    };
+    let later = |effect: &&&Effect<'_>| effect.seen.place > refused.place;
+    let later: Vec<&Effect<'_>> = effects.iter().filter(later).copied().collect();
+    if !later.is_empty() {
+        findings.broken(
+            say(format!(
+                "the remote applied {} after the approval of this call had been refused",
+                counted(later.len(), "effect", "effects")
+            )),
+            std::iter::once(refused.seq).chain(seqs(&later)),
+        );
+    }
 }
 
 /// How many effects are right at this trial's crash point.

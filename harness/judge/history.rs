@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use crate::journal::{
-    AnswerShape, CallRole, Event, Exit, Line, Moment, Phase, Pid, Process, Row, Seq, Session,
-    SessionFault, Socket, Way,
+    AnswerShape, CallRole, Credential, Event, Exit, Line, Moment, Phase, Pid, Process, Row, Seq,
+    Session, SessionFault, Socket, Way,
 };
 use crate::spec::{Crash, CrashPoint, Drill, Revocable, Signal};
 
@@ -404,6 +404,15 @@ impl<'a> History<'a> {
         })
     }
 
+    /// The correlations of the calls that a session was asked to make.
+    pub(super) fn calls_of(&self, of: Session) -> Vec<&'a str> {
+        let asked = self.all().filter_map(|seen| match seen.event {
+            Event::CallAsked { session, call, .. } if *session == of => Some(call.as_str()),
+            _ => None,
+        });
+        asked.collect()
+    }
+
     /// The correlation of the call that has this JSON-RPC id.
     pub(super) fn call_of(&self, of: Session, id: &str) -> Option<&'a str> {
         self.all().find_map(|seen| match seen.event {
@@ -560,6 +569,32 @@ impl History<'_> {
             .remote
             .as_ref()
             .is_some_and(|remote| remote.routes.iter().any(|route| route.effect.is_some()))
+    }
+
+    /// When the authority ended, where that was before the close.
+    pub(super) fn authority_ended(&self) -> Option<(Seen<'_>, Exit)> {
+        let served = self.all().find_map(|seen| match seen.event {
+            Event::AuthorityServes { pid, .. } => Some(*pid),
+            _ => None,
+        })?;
+        let close = self
+            .phase(Phase::Close)
+            .map_or(self.lines.len(), |seen| seen.place);
+        self.exit(served).filter(|(ended, _)| ended.place < close)
+    }
+
+    /// Whether this request asks for a decision.
+    pub(super) fn asks_for_decision(&self, request: &Request<'_>) -> bool {
+        self.drill.remote.as_ref().is_some_and(|remote| {
+            let mut routes = remote.routes.iter();
+            routes.any(|route| route.approval && Some(&*route.on) == request.route)
+        })
+    }
+
+    /// Whether the remote has seen calls that the authority made itself.
+    pub(super) fn is_called_by_authority(&self) -> bool {
+        let mut requests = self.ledger.requests.iter();
+        requests.any(|request| matches!(request.credential, Credential::Authority { .. }))
     }
 
     /// Whether this request asks the remote what it holds.

@@ -94,6 +94,9 @@ pub struct Incident {
     /// The correlation of the call.
     pub call: String,
     pub approval: String,
+    /// What was decided about the call, where somebody was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<String>,
     /// What the run may still do at the end of the trial.
     pub authorisation: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -134,6 +137,22 @@ pub fn incidents(drill: &Drill, lines: &[Line]) -> Vec<Incident> {
         .into_iter()
         .chain(scene.unresolved_call())
         .collect()
+}
+
+/// What was told last of the decision about session A's call.
+fn decision(history: &History<'_>) -> Option<String> {
+    let decided = history
+        .within(history.window_a())
+        .filter_map(|seen| match seen.event {
+            Event::Decided { approved, .. } => Some(*approved),
+            _ => None,
+        });
+    let told = if decided.last()? {
+        "approved"
+    } else {
+        "refused"
+    };
+    Some(told.to_owned())
 }
 
 /// What all incidents of a trial share.
@@ -183,6 +202,7 @@ impl<'h, 'a> Scene<'h, 'a> {
                 run: owner.run.to_owned(),
                 call: owner.call.to_owned(),
                 approval: owner.approval.to_owned(),
+                decision: decision(history),
                 authorisation: match (&revoked, &history.drill.authority) {
                     (_, None) => "no authority: there was nothing to revoke".to_owned(),
                     (None, Some(_)) => "still authorised: it was not revoked".to_owned(),
@@ -312,19 +332,7 @@ impl<'h, 'a> Scene<'h, 'a> {
 
     fn survivor(&self, look: &Look<'a>, process: &Process) -> Incident {
         let pid = process.pid;
-        let signals: Vec<Sent> = self
-            .history
-            .all()
-            .filter_map(|seen| match seen.event {
-                Event::SignalSent {
-                    pid: to, signal, ..
-                } if *to == pid => Some(Sent {
-                    at: self.history.time(seen),
-                    signal: *signal,
-                }),
-                _ => None,
-            })
-            .collect();
+        let signals = self.signals(pid);
         let exit = self.history.exit(pid).map(|(_, exit)| exit.to_string());
         Incident {
             kind: IncidentKind::Survivor,
@@ -339,6 +347,19 @@ impl<'h, 'a> Scene<'h, 'a> {
             exit,
             ..self.shared.clone()
         }
+    }
+
+    fn signals(&self, pid: Pid) -> Vec<Sent> {
+        let sent = self.history.all().filter_map(|seen| match seen.event {
+            Event::SignalSent {
+                pid: to, signal, ..
+            } if *to == pid => Some(Sent {
+                at: self.history.time(seen),
+                signal: *signal,
+            }),
+            _ => None,
+        });
+        sent.collect()
     }
 
     fn place(&self, look: &Look<'a>, process: &Process) -> Place {
@@ -395,6 +416,7 @@ impl<'h, 'a> Scene<'h, 'a> {
         let exit = server
             .and_then(|pid| self.history.exit(pid))
             .map(|(_, exit)| exit.to_string());
+        let signals = server.map(|pid| self.signals(pid)).unwrap_or_default();
         let place = server.and_then(|pid| {
             let look = self.history.look(Moment::Point)?;
             let process = look.processes.iter().find(|process| process.pid == pid)?;
@@ -403,6 +425,7 @@ impl<'h, 'a> Scene<'h, 'a> {
         Some(Incident {
             observed_at: self.history.time(observed),
             place,
+            signals,
             exit,
             follow_up: self.follow_call(),
             ..self.shared.clone()

@@ -6,7 +6,7 @@ use crate::journal::{Event, Phase, Session};
 use crate::spec::{Authority, Resource, Revocable, Revocation};
 
 use super::finding::Findings;
-use super::history::{History, Seen};
+use super::history::{History, Seen, ns};
 use super::ledger::Effect;
 use super::sentence::{Sentence, say};
 
@@ -18,6 +18,13 @@ pub(super) fn probes(history: &History<'_>, findings: &mut Findings) {
             Event::Revoked { of, .. } => last = Some((seen, *of)),
             Event::Probed { route, status } => {
                 let Some((revoked, of)) = last else { continue };
+                if has_ended(history, seen) {
+                    findings.unproven(
+                        say("the run's token may have ended before the probe, so a refusal shows nothing: give it a longer `lifetime`"),
+                        [revoked.seq, seen.seq],
+                    );
+                    continue;
+                }
                 if !(200..300).contains(status) {
                     findings.held(
                         say(format!(
@@ -47,6 +54,24 @@ pub(super) fn probes(history: &History<'_>, findings: &mut Findings) {
             _ => {}
         }
     }
+}
+
+/// Whether the token was old enough to have ended by itself, where that would pass for a revocation.
+fn has_ended(history: &History<'_>, probed: Seen<'_>) -> bool {
+    let minted = history.first(|e| {
+        matches!(
+            e,
+            Event::Minted {
+                session: Session::A,
+                ..
+            }
+        )
+    });
+    let oauth = history.drill.authority.as_ref().and_then(Authority::oauth);
+    checks_signature_alone(history)
+        && oauth
+            .zip(minted)
+            .is_some_and(|(oauth, minted)| probed.since(minted) >= ns(oauth.lifetime.0))
 }
 
 fn what(of: Revocable) -> &'static str {

@@ -112,6 +112,12 @@ pub fn judge(drill: &Drill, lines: &[Line]) -> Judgement {
 /// What went wrong on our side or the machine's: then nothing is said of the server.
 fn failure_of_ours(history: &History<'_>) -> Option<String> {
     // The crash ends session A's client; that is no failure of it.
+    if let Some((ended, exit)) = history.authority_ended() {
+        return Some(format!(
+            "the authority ended with {exit} in the middle of the trial (event {})",
+            ended.seq
+        ));
+    }
     let crash = history.crash_fired();
     let is_after_crash = |place: usize| crash.is_some_and(|crash| crash.place < place);
     history.all().find_map(|seen| match seen.event {

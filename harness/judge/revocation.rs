@@ -4,7 +4,7 @@
 //! refuses by itself; the server's part is to ask it, to bring nothing else in its place, and to say what happened.
 #![forbid(unsafe_code)]
 
-use crate::journal::{AnswerShape, CallRole, Event, Moment, Session};
+use crate::journal::{AnswerShape, CallRole, Event, Moment, Refusal, Session, SessionFault};
 use crate::spec::Revocation;
 
 use super::attempts::{self, Attempts, failed_command};
@@ -31,6 +31,7 @@ pub(super) fn judge(history: &History<'_>, expected: &Revocation) -> Findings {
     let survivors = attempts::survivors(history);
     let attempts = Attempts::new(history, history.window_a(), revoked, survivors);
     attempts.judge(&mut findings);
+    attempts::wider_key(history, revoked, &mut findings);
     attempts.late_approval(&mut findings);
     attempts.unrecorded(&mut findings);
     if let Some((told, evidence)) = attempts.told() {
@@ -42,23 +43,36 @@ pub(super) fn judge(history: &History<'_>, expected: &Revocation) -> Findings {
     findings
 }
 
-/// The refusals of run A that the authority lists after the revoked session, beyond those that it listed before.
+/// The refusals of the revoked session's calls that the authority lists. One that names no call counts where it was not
+/// there before.
 fn refusals_listed<'a>(history: &History<'a>) -> Option<(Seen<'a>, usize)> {
     let listed = |wanted: Moment| {
         history.all().rev().find_map(|seen| match seen.event {
-            Event::RefusalsRead { moment, refusals } if *moment == wanted => {
-                Some((seen, refusals.len()))
-            }
+            Event::RefusalsRead { moment, refusals } if *moment == wanted => Some((seen, refusals)),
             _ => None,
         })
     };
     let (seen, after) = listed(Moment::AfterRevokedSession)?;
-    let before = listed(Moment::End).map_or(0, |(_, before)| before);
-    Some((seen, after.saturating_sub(before)))
+    let nameless = |refusals: &[Refusal]| refusals.iter().filter(|r| r.call.is_none()).count();
+    let calls = history.calls_of(Session::Revoked);
+    let is_named = |refusal: &&Refusal| {
+        let call = refusal.call.as_deref();
+        call.is_some_and(|call| calls.contains(&call))
+    };
+    let before = listed(Moment::End).map_or(0, |(_, before)| nameless(before));
+    let named = after.iter().filter(is_named).count();
+    Some((seen, named + nameless(after).saturating_sub(before)))
 }
 
-/// What the authority itself tells of its refusals. Where there is an ownership log, that one decides.
+/// What the authority itself tells of its refusals, where it is asked. A server that holds the credential itself is refused by
+/// the remote, of which the authority knows nothing.
 fn listed(history: &History<'_>, findings: &mut Findings) {
+    if let Some((seen, how)) = failed_command(history, "refusals") {
+        findings.unproven(
+            say("the authority's refusals could not be read: ").then(how),
+            [seen.seq],
+        );
+    }
     let Some((seen, more)) = refusals_listed(history) else {
         return;
     };
@@ -69,9 +83,9 @@ fn listed(history: &History<'_>, findings: &mut Findings) {
                 .text(if more == 1 { " refusal" } else { " refusals" }),
             [seen.seq],
         );
-    } else if words::log(history.drill).is_none() {
+    } else if history.is_called_by_authority() {
         findings.broken(
-            say("the authority lists no refusal, although the revoked session asked"),
+            say("the authority lists no refusal of the revoked session's calls"),
             [seen.seq],
         );
     }
@@ -107,6 +121,22 @@ fn session(
     attempts.judge(findings);
 
     if let Some(failure) = history.failure(Session::Revoked) {
+        let refused: Vec<Seen<'_>> = attempts.refused().filter_map(|r| r.refused).collect();
+        if failure.fault == SessionFault::Exited
+            && let Some(first) = refused.first()
+        {
+            // Who asks at its start whether its credential counts, and goes where it does not, is as contained as can be.
+            findings.held(
+                say("the revoked session's server was refused by the remote ")
+                    .time(first.since(revoked))
+                    .text(
+                        " after revoking, and ended before it took a call; 0 requests got through",
+                    ),
+                [revoked.seq, first.seq, failure.seen.seq],
+            );
+            unrecorded_at_start(history, &refused, findings);
+            return;
+        }
         // Not to start is not an answer; only where nothing worse is proven.
         findings.unproven(
             say("the revoked session did not get to its call: ").quote(failure.detail, "detail"),
@@ -136,7 +166,10 @@ fn session(
         }
     };
     again(history, revoked, findings);
-    recorded(history, findings);
+    // What got through was not refused, and a record that says so is right.
+    if reply.shape != AnswerShape::Result {
+        recorded(history, findings);
+    }
 }
 
 /// Whether this trial has seen the drill's call succeed, or reach the remote: a tool that does not exist is "refused" by
@@ -207,6 +240,22 @@ fn at_once<'f>(
             ),
             evidence,
         )
+    }
+}
+
+/// Where no call could be made, a row for the refusal has no call id: what can be proven is that not a byte was written.
+fn unrecorded_at_start(history: &History<'_>, refused: &[Seen<'_>], findings: &mut Findings) {
+    let (Some(before), Some(after)) = (
+        history.record(Moment::AfterStop),
+        history.record(Moment::AfterRevokedSession),
+    ) else {
+        return;
+    };
+    if words::log(history.drill).is_some() && before.bytes == after.bytes {
+        findings.broken(
+            say("the record did not get a single row for the refusal at its start"),
+            refused.iter().map(|seen| seen.seq).chain([after.seen.seq]),
+        );
     }
 }
 

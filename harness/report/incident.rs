@@ -61,6 +61,7 @@ fn rows(incident: &Incident) -> Vec<(&'static str, String)> {
         ("Run", code(&incident.run)),
         ("Call", code(&incident.call)),
         ("Approval", code(&incident.approval)),
+        ("Decision", text(&incident.decision)),
         ("Authorisation", plain(&incident.authorisation)),
         ("Last successful action", action(&incident.last_success)),
         ("Last attempted action", action(&incident.last_attempt)),

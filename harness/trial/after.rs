@@ -11,7 +11,7 @@ use super::stage::Stage;
 use super::{TrialError, enter};
 use crate::journal::{AnswerShape, CallRole, Event, Moment, Phase, Session};
 use crate::session::{LiveSession, Write};
-use crate::spec::{Authority, Call, Recovery, Revocable, Signal, Stream};
+use crate::spec::{Call, Recovery, Revocable, Signal, Stream};
 
 /// Who revokes.
 pub(super) const OPERATOR: &str = "the drill, as the operator";
@@ -98,7 +98,9 @@ async fn revoke(stage: &mut Stage) -> Result<(), TrialError> {
 
 /// With the credential that the server was given, where it was given one.
 async fn probe(stage: &Stage) {
-    let holds_none = matches!(stage.drill.authority, Some(Authority::Gateway(_)));
+    let authority = stage.drill.authority.as_ref();
+    let is_outside = authority.is_some_and(|authority| authority.commands().is_some());
+    let holds_none = is_outside && !stage.operator.hands_tokens;
     if let Some(remote) = stage.remote.as_ref().filter(|_| !holds_none) {
         remote.probe(&stage.identity(Session::A).token).await;
     }

@@ -30,6 +30,10 @@ use crate::spec::Commands;
 /// Bytes of what a command writes that are read: a credential and a page of refusals fit.
 const LARGEST: u64 = 1024 * 1024;
 
+/// Bytes of a credential: what fits into a header.
+const LONGEST_CREDENTIAL: usize = 8 * 1024;
+const SHORTEST_CREDENTIAL: usize = 8;
+
 /// Characters of it that are written down.
 const EXCERPT: usize = 2000;
 
@@ -67,6 +71,10 @@ impl Ended {
 pub(super) struct Operator {
     /// `serve`, where it runs.
     pub pid: Option<Pid>,
+    /// Whoever else was there when it was ready: it may have left a daemon.
+    pub others: Vec<Pid>,
+    /// What it issues is a credential that the server is given.
+    pub hands_tokens: bool,
     /// Runs that the authority knows.
     issued: HashSet<Session>,
     /// Numbers the commands.
@@ -99,6 +107,12 @@ impl Stage {
             )));
         }
         let token = issued.stdout.trim();
+        if let Some(fault) = fault_of_credential(token) {
+            return Err(TrialError::Prepare(format!(
+                "what the authority's `issue` printed for {session} is no credential: {fault}"
+            )));
+        }
+        self.operator.hands_tokens = !token.is_empty();
         if !token.is_empty() {
             self.authority.take_issued(session, token);
             self.hand_token(session, token);
@@ -189,7 +203,17 @@ impl Stage {
                 excerpt(said.trim(), 300)
             )));
         }
-        self.journal.append(Event::AuthorityServes { pid, argv });
+        let here = self.cell.line().census()?;
+        let bystanders = &self.bystanders;
+        let others = here.iter().map(|process| process.pid);
+        self.operator.others = others
+            .filter(|other| *other != pid && !bystanders.contains(other))
+            .collect();
+        self.journal.append(Event::AuthorityServes {
+            pid,
+            argv,
+            others: self.operator.others.clone(),
+        });
         // Whatever else it writes is read, so that it never waits for us.
         tokio::spawn(async move {
             let _ = tokio::io::copy(&mut lines, &mut tokio::io::sink()).await;
@@ -287,6 +311,27 @@ impl Stage {
     }
 }
 
+/// Why this cannot be a credential. What is not one line of printable text would be written down in forms that nobody
+/// recognises as the secret, and what is short stands everywhere.
+fn fault_of_credential(token: &str) -> Option<String> {
+    if token.len() > LONGEST_CREDENTIAL {
+        return Some(format!(
+            "it has {} bytes, and {LONGEST_CREDENTIAL} are the most",
+            token.len()
+        ));
+    }
+    if token.contains(|c: char| !c.is_ascii_graphic()) {
+        return Some("it is not one word of printable ASCII on one line".to_owned());
+    }
+    let is_short = !token.is_empty() && token.len() < SHORTEST_CREDENTIAL;
+    is_short.then(|| {
+        format!(
+            "it has {} bytes; a secret of less than {SHORTEST_CREDENTIAL} could not be told from other text",
+            token.len()
+        )
+    })
+}
+
 /// A line of `refusals`: an object with `call` and `target`, and whatever else.
 fn refusal(line: &str) -> Option<Refusal> {
     let row: Value = serde_json::from_str(line).ok()?;
@@ -325,6 +370,22 @@ mod tests {
         assert_eq!(row.target.as_deref(), Some("POST /builds"));
         assert_eq!(refusal("{}").unwrap().call, None);
         assert!(refusal("no refusals").is_none() && refusal("[1]").is_none());
+    }
+
+    #[test]
+    fn what_is_no_credential_is_not_taken_for_one() {
+        let fault = |token: &str| fault_of_credential(token);
+        assert!(fault("").is_none() && fault("sp-3f9a1c77").is_none());
+        assert!(fault("x").unwrap().contains("1 bytes"));
+        for token in [
+            "-----BEGIN KEY-----\nMIIB",
+            "a token of words",
+            "nul\0nul\0",
+        ] {
+            assert!(fault(token).unwrap().contains("one word"), "{token:?}");
+        }
+        let long = "x".repeat(LONGEST_CREDENTIAL + 1);
+        assert!(fault(&long).unwrap().contains("are the most"));
     }
 
     #[test]

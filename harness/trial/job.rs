@@ -16,17 +16,18 @@ pub(super) async fn revoke(stage: &Stage) -> Result<(), TrialError> {
     }
     enter(&stage.journal, Phase::RevokeJob);
     stage.read_record(Moment::BeforeCancel);
-    let call = stage.identity(Session::A).call.clone();
+    // Also a job that the revoked session got through. What the session beside has started is its own.
+    let beside = stage.call_beside();
     let named = stage.journal.latest(|entry| match &*entry.event {
         Event::RecordRead {
             moment: Moment::BeforeCancel,
             rows,
             ..
         } => {
-            let of_call = rows
+            let ours = rows
                 .iter()
-                .filter(|row| row.text("call").as_deref() == Some(&call));
-            let mut jobs: Vec<String> = of_call.filter_map(|row| row.text("effect")).collect();
+                .filter(|row| beside.is_none() || row.text("call") != beside);
+            let mut jobs: Vec<String> = ours.filter_map(|row| row.text("effect")).collect();
             jobs.retain(|job| !job.is_empty());
             jobs.sort();
             jobs.dedup();

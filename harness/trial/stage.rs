@@ -244,6 +244,11 @@ impl Stage {
         self.identities.insert(session, identity);
     }
 
+    pub fn call_beside(&self) -> Option<String> {
+        let beside = self.identities.get(&Session::Beside)?;
+        Some(beside.call.clone())
+    }
+
     pub fn identity(&self, session: Session) -> &Identity {
         // Minted before the session is opened, by each caller.
         &self.identities[&session]
@@ -508,6 +513,7 @@ impl Stage {
     pub fn leave_out_bystanders(&self, present: &mut Vec<Present>) {
         let mut bystanders = self.bystanders.clone();
         bystanders.extend(self.operator.pid);
+        bystanders.extend(&self.operator.others);
         // A child can have a lower pid than its parent, so once through is not enough.
         while !bystanders.is_empty() {
             let known = bystanders.len();

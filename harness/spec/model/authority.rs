@@ -143,18 +143,22 @@ pub struct Commands {
     /// Started before the first session and kept running to the end of the trial. Ready when it has written a line to
     /// stdout.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1))]
     pub serve: Vec<String>,
     /// Run before each session of a run. What it writes to stdout is `authority.token`, if it writes anything.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1))]
     pub issue: Vec<String>,
     /// Revokes the run `{{ run.id }}`. From its success (exit status 0) on nothing may get through.
     #[schemars(length(min = 1))]
     pub revoke: Vec<String>,
     /// Writes the refusals of the run `{{ run.id }}` to stdout, a JSON object on each line, with `call` and `target`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1))]
     pub refusals: Vec<String>,
     /// Checks the authority's own journal: exit status 0 where it is whole.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1))]
     pub verify: Vec<String>,
     /// Variables of these commands, besides PATH, LANG, HOME and TMPDIR. `authority.key` is a key that the remote
     /// takes, `authority.wider_key` one that may do more and is for no run.

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::super::mistake::{did_you_mean, nearest, one_of};
 use super::super::model::{
-    Asked, Crash, CrashPoint, Expect, Ownership, Question, Revocable, Source, Status, Stream,
+    Asked, Authority, Crash, CrashPoint, Expect, Ownership, Question, Revocable, Source, Status,
+    Stream,
 };
 use super::super::path::Path;
 use super::Check;
@@ -57,12 +58,12 @@ impl Check<'_, '_> {
 
     /// Is there what is to be revoked, and a way to do it?
     fn revocable(&mut self, at: &Path, of: &[Revocable]) {
-        let brokered = self
-            .drill
-            .authority
-            .as_ref()
-            .is_some_and(|authority| authority.commands().is_some());
-        if brokered && of.contains(&Revocable::Credential) {
+        let hands_none = match &self.drill.authority {
+            Some(Authority::Gateway(_)) => true,
+            Some(Authority::Command(form)) => form.command.issue.is_empty(),
+            _ => false,
+        };
+        if hands_none && of.contains(&Revocable::Credential) {
             let message = "the server has no credential of its own: its authority keeps it";
             self.value(at, message).help("revoke the `run`");
         }

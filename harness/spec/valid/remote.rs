@@ -57,6 +57,12 @@ impl Check<'_, '_> {
             self.value(&at.key("oauth").key("resource"), message)
                 .help("add `tokens: jwt`");
         }
+        if let Authority::Oauth(OauthForm { oauth }) = authority
+            && oauth.lifetime.0.as_secs() < 1
+        {
+            let message = "a token lives for whole seconds, and for one at least";
+            self.value(&at.key("oauth").key("lifetime"), message);
+        }
         if let Authority::Gateway(GatewayForm { gateway }) = authority
             && let Some(path) = &gateway.approvals
         {
