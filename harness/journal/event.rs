@@ -535,11 +535,11 @@ pub enum Event {
         route: String,
         status: u16,
     },
-    /// The authority of the drill, a process of its own, is ready.
+    /// The authority of the drill, a process of its own, is ready. Told again before a session where more of it has come.
     AuthorityServes {
         pid: Pid,
         argv: Vec<String>,
-        /// Whoever else was there when it was ready.
+        /// Whoever else was there before a session began.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         others: Vec<Pid>,
     },

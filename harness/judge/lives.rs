@@ -56,6 +56,9 @@ pub(super) fn probes(history: &History<'_>, findings: &mut Findings) {
     }
 }
 
+/// The end of a token is told in whole seconds.
+const SECOND: u64 = 1_000_000_000;
+
 /// Whether the token was old enough to have ended by itself, where that would pass for a revocation.
 fn has_ended(history: &History<'_>, probed: Seen<'_>) -> bool {
     let minted = history.first(|e| {
@@ -69,9 +72,9 @@ fn has_ended(history: &History<'_>, probed: Seen<'_>) -> bool {
     });
     let oauth = history.drill.authority.as_ref().and_then(Authority::oauth);
     checks_signature_alone(history)
-        && oauth
-            .zip(minted)
-            .is_some_and(|(oauth, minted)| probed.since(minted) >= ns(oauth.lifetime.0))
+        && oauth.zip(minted).is_some_and(|(oauth, minted)| {
+            probed.since(minted).saturating_add(SECOND) >= ns(oauth.lifetime.0)
+        })
 }
 
 fn what(of: Revocable) -> &'static str {

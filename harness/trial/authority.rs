@@ -87,8 +87,13 @@ impl Stage {
         let Some(commands) = self.commands() else {
             return Ok(());
         };
+        self.issue_for(session, &commands).await?;
+        self.note_daemons()
+    }
+
+    async fn issue_for(&mut self, session: Session, commands: &Commands) -> Result<(), TrialError> {
         if !commands.serve.is_empty() && self.operator.pid.is_none() {
-            self.serve(&commands).await?;
+            self.serve(commands).await?;
         }
         // The revoked session claims the run that was revoked.
         if commands.issue.is_empty()
@@ -98,7 +103,7 @@ impl Stage {
             return Ok(());
         }
         let issued = self
-            .run_command("issue", &commands, &commands.issue, session)
+            .run_command("issue", commands, &commands.issue, session)
             .await?;
         if !issued.is_success() {
             return Err(TrialError::Prepare(format!(
@@ -116,6 +121,28 @@ impl Stage {
         if !token.is_empty() {
             self.authority.take_issued(session, token);
             self.hand_token(session, token);
+        }
+        Ok(())
+    }
+
+    /// Whoever is here before a session begins, and is not of the session beside, is the authority's: it may have left a
+    /// daemon that no parent tells of.
+    fn note_daemons(&mut self) -> Result<(), TrialError> {
+        let Some(pid) = self.operator.pid else {
+            return Ok(());
+        };
+        let here = self.cell.line().census()?;
+        let bystanders = &self.bystanders;
+        let others: Vec<Pid> = here
+            .iter()
+            .map(|process| process.pid)
+            .filter(|other| *other != pid && !bystanders.contains(other))
+            .collect();
+        if others != self.operator.others {
+            self.operator.others.clone_from(&others);
+            let argv = Vec::new();
+            self.journal
+                .append(Event::AuthorityServes { pid, argv, others });
         }
         Ok(())
     }
@@ -203,16 +230,10 @@ impl Stage {
                 excerpt(said.trim(), 300)
             )));
         }
-        let here = self.cell.line().census()?;
-        let bystanders = &self.bystanders;
-        let others = here.iter().map(|process| process.pid);
-        self.operator.others = others
-            .filter(|other| *other != pid && !bystanders.contains(other))
-            .collect();
         self.journal.append(Event::AuthorityServes {
             pid,
             argv,
-            others: self.operator.others.clone(),
+            others: Vec::new(),
         });
         // Whatever else it writes is read, so that it never waits for us.
         tokio::spawn(async move {
