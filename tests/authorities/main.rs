@@ -367,3 +367,63 @@ fn the_gateway_is_a_server_towards_an_agent_as_well() {
         .concat();
     assert!(wrong.is_empty(), "{wrong}");
 }
+
+/// A gateway may leave a daemon: no parent tells whose it is, and it is none of the server's helpers.
+#[test]
+fn a_gateway_that_leaves_a_daemon_is_not_taken_for_the_servers() {
+    let ground = Ground::new();
+    let serve = "serve: [\"{{ fixture }}\", gateway, serve,";
+    let daemon = "serve: [sh, -c, '(setsid \"$@\" &); exec sleep 600', sh, \"{{ fixture }}\", gateway, serve,";
+    let text = commanded("daemon", None);
+    assert!(text.contains(serve));
+    ground.drill("daemon", &text.replace(serve, daemon));
+    let trials = run(&ground, "namespaces");
+    let wrong: String = ["idle", "after-acceptance", "after-result"]
+        .map(|trial| compare(&trials, &format!("daemon::{trial}"), &[]))
+        .concat();
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn what_is_no_credential_is_refused_and_an_authority_that_ends_is_no_fault_of_the_server() {
+    let ground = Ground::new();
+    let text = commanded("odd", None);
+    let (before, rest) = text.split_once("    issue: [").unwrap();
+    let (_, after) = rest.split_once("]\n").unwrap();
+    for (issue, words) in [
+        ("[echo, x]", "it has 1 bytes"),
+        (
+            "[printf, 'a-long-secret\\nof-two-lines']",
+            "it is not one word",
+        ),
+        (
+            "[sh, -c, 'head -c 100000 /dev/zero | tr \"\\0\" x']",
+            "8192 are the most",
+        ),
+    ] {
+        ground.drill("odd", &format!("{before}    issue: {issue}\n{after}"));
+        let trials = run(&ground, "namespaces");
+        let trial = &trials["odd::idle"];
+        assert_eq!(trial["verdict"], "error", "{trial}");
+        assert!(
+            trial["error"].as_str().unwrap().contains(words),
+            "{words}: {trial}"
+        );
+    }
+    // It says that it is ready, and ends.
+    let (before, rest) = text.split_once("    serve: [").unwrap();
+    let (_, after) = rest.split_once("]\n").unwrap();
+    let (serve, issue) = ("[sh, -c, 'echo ready; exit 3']", "    issue: [\"true\"]\n");
+    let (between, rest) = after.split_once("    issue: [").unwrap();
+    let (_, after) = rest.split_once("]\n").unwrap();
+    ground.drill(
+        "odd",
+        &format!("{before}    serve: {serve}\n{between}{issue}{after}"),
+    );
+    let trial = &run(&ground, "namespaces")["odd::idle"];
+    let error = trial["error"].as_str().unwrap_or_default();
+    assert!(
+        error.contains("the authority ended with status 3"),
+        "{trial}"
+    );
+}

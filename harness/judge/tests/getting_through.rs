@@ -185,3 +185,67 @@ fn a_second_call_of_the_revoked_session_must_be_refused_and_recorded_as_well() {
         "call, made again, does not stand in the record",
     );
 }
+
+#[test]
+fn a_wider_key_is_for_no_run_also_where_the_run_still_counts() {
+    let is_revoked = |e: &Event| matches!(e, Event::Revoked { .. });
+    let wider = Credential::Authority { wider: true };
+    let early = point().before(is_revoked, [request_by(60, "GET /builds", wider)]);
+    let commands = json!({ "command": { "revoke": ["revoke"] } });
+    with_authority(early, &commands).breaks(
+        Question::Revocation,
+        "with its wider key, which is for no run",
+    );
+}
+
+#[test]
+fn a_server_that_is_refused_at_its_start_and_ends_is_contained() {
+    let is_of_session = |e: &Event| match e {
+        Event::Handshaken { session, .. }
+        | Event::CallAsked { session, .. }
+        | Event::CallIssued { session, .. }
+        | Event::CallAnswered { session, .. } => *session == Session::Revoked,
+        _ => false,
+    };
+    let failed = Event::SessionFailed {
+        session: Session::Revoked,
+        fault: SessionFault::Exited,
+        detail: "the server ended with status 1".to_owned(),
+        stderr_tail: String::new(),
+    };
+    let is_refusal = |e: &Event| matches!(e, Event::RequestRefused { .. });
+    let fails = point().without(is_of_session).after(is_refusal, [failed]);
+    fails.holds_saying(
+        Question::Revocation,
+        "ended before it took a call; 0 requests got through",
+    );
+    fails
+        .without(is_refusal)
+        .leaves_open(Question::Revocation, "did not get to its call");
+}
+
+#[test]
+fn what_was_done_against_a_refusal_breaks_although_as_many_effects_are_right() {
+    let decided = |approved| Event::Decided {
+        request: 60,
+        approved,
+    };
+    let is_effect = |e: &Event| matches!(e, Event::EffectApplied { .. });
+    let told = |approved| point().before(is_effect, [decided(approved)]);
+    told(false).breaks_only(
+        Question::Effects,
+        "after the approval of this call had been refused",
+    );
+    told(true).holds(Question::Effects);
+    let is_call = |e: &Event| {
+        matches!(
+            e,
+            Event::CallIssued {
+                session: Session::A,
+                ..
+            }
+        )
+    };
+    let later = point().after(is_call, [decided(false), decided(true)]);
+    later.holds(Question::Effects);
+}
