@@ -577,9 +577,18 @@ impl History<'_> {
             Event::AuthorityServes { pid, .. } => Some(*pid),
             _ => None,
         })?;
-        let close = self
-            .phase(Phase::Close)
-            .map_or(self.lines.len(), |seen| seen.place);
+        // From then on it is the cell that ends it.
+        let over = self.first(|e| {
+            matches!(
+                e,
+                Event::PhaseStarted {
+                    phase: Phase::Close
+                } | Event::Interrupted
+                    | Event::TrialFailed { .. }
+                    | Event::TrialEnded
+            )
+        });
+        let close = over.map_or(self.lines.len(), |seen| seen.place);
         self.exit(served).filter(|(ended, _)| ended.place < close)
     }
 

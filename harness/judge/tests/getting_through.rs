@@ -249,3 +249,31 @@ fn what_was_done_against_a_refusal_breaks_although_as_many_effects_are_right() {
     let later = point().after(is_call, [decided(false), decided(true)]);
     later.holds(Question::Effects);
 }
+
+#[test]
+fn an_authority_that_ends_in_the_middle_is_an_error_and_one_that_is_ended_is_none() {
+    const AUTHORITY: Pid = 90;
+    let serves = Event::AuthorityServes {
+        pid: AUTHORITY,
+        argv: vec!["sp".to_owned()],
+        others: Vec::new(),
+    };
+    let ends = || Event::ProcessExited {
+        pid: AUTHORITY,
+        exit: Exit::Code(3),
+        comm: None,
+    };
+    let served = point().before(phase(Phase::SessionA), [serves]);
+    let early = served.clone().before(phase(Phase::Revoke), [ends()]);
+    let because = early.judged().error.expect("it is an error");
+    assert!(
+        because.contains("the authority ended with status 3"),
+        "{because}"
+    );
+    let late = served.clone().after(phase(Phase::Close), [ends()]);
+    assert_eq!(late.judged().error, None);
+    let interrupted = served
+        .before(phase(Phase::Revoke), [Event::Interrupted, ends()])
+        .until(phase(Phase::Revoke));
+    assert_eq!(interrupted.judged().error, None);
+}
