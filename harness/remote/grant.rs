@@ -78,7 +78,7 @@ impl Authority {
         let Some((oauth, issuer)) = self.oauth() else {
             return Err("there is no authorisation server".to_owned());
         };
-        let token = || oauth::field(request, "token").unwrap_or_default();
+        let token = || oauth::field_of(&request.body, "token").unwrap_or_default();
         match endpoint {
             Endpoint::Keys => issuer.keys(),
             Endpoint::Metadata => issuer.metadata(),
@@ -103,10 +103,11 @@ impl Authority {
                 oauth::revoked()
             }
             Endpoint::Token => {
-                let Some(refresh) = oauth::field(request, "refresh_token") else {
+                let Some(refresh) = oauth::field_of(&request.body, "refresh_token") else {
                     return Ok(oauth::unsupported_grant());
                 };
-                if oauth::field(request, "grant_type").as_deref() != Some("refresh_token") {
+                if oauth::field_of(&request.body, "grant_type").as_deref() != Some("refresh_token")
+                {
                     return Ok(oauth::unsupported_grant());
                 }
                 let mut runs = self.runs();

@@ -25,7 +25,6 @@ use uuid::Uuid;
 use wiremock::http::{HeaderName, HeaderValue, Url};
 
 use super::reply::Reply;
-use super::request::Request;
 
 /// Below this path of the remote it answers.
 pub(super) const PATH: &str = "/oauth";
@@ -165,12 +164,7 @@ impl Issuer {
     }
 }
 
-/// The fields of a body in the form `application/x-www-form-urlencoded`.
-pub(super) fn field(request: &Request, name: &str) -> Option<String> {
-    field_of(&request.body, name)
-}
-
-/// As [`field`], of the bytes of a body.
+/// A field of a body in the form `application/x-www-form-urlencoded`.
 pub(super) fn field_of(body: &[u8], name: &str) -> Option<String> {
     let text = std::str::from_utf8(body).ok()?;
     // A form is written as a query is.

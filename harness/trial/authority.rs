@@ -8,7 +8,6 @@
 //! All of them run inside the cell, as the operator's, not as the server's: none is a helper of a session, none outlives
 //! the trial. Whatever one says is text from outside: bounded, and without secrets when it is written down.
 
-use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
@@ -64,21 +63,6 @@ impl Ended {
             said => format!("{how}: {}", excerpt(said, 300)),
         }
     }
-}
-
-/// What is known of the authority of this trial.
-#[derive(Debug, Default)]
-pub(super) struct Operator {
-    /// `serve`, where it runs.
-    pub pid: Option<Pid>,
-    /// Whoever else was there when it was ready: it may have left a daemon.
-    pub others: Vec<Pid>,
-    /// What it issues is a credential that the server is given.
-    pub hands_tokens: bool,
-    /// Runs that the authority knows.
-    issued: HashSet<Session>,
-    /// Numbers the commands.
-    commands: u32,
 }
 
 impl Stage {

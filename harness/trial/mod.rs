@@ -21,6 +21,8 @@ mod gate;
 mod job;
 mod limit;
 mod looks;
+mod operator;
+mod place;
 mod quiet;
 mod record;
 mod rehearsal;

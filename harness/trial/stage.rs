@@ -12,9 +12,9 @@ use serde_json::Value;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::authority::Operator;
+use super::operator::Operator;
+use super::place::{place, url};
 use super::record::{Collected, Collector, Record, Source, trace_of};
-use super::variables::place;
 use super::{Surroundings, TrialError};
 use crate::cell::{Bounds, Cell, Gate, Plan, Present};
 use crate::journal::{
@@ -566,10 +566,6 @@ impl Stage {
 fn scratch_path() -> io::Result<PathBuf> {
     let unique = Uuid::new_v4().simple().to_string();
     std::path::absolute(std::env::temp_dir().join(format!("drill-{}", &unique[..12])))
-}
-
-pub(super) fn url(port: u16) -> String {
-    format!("http://127.0.0.1:{port}")
 }
 
 /// A name that has not been used before: `run-5f0c…`.

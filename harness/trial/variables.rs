@@ -1,11 +1,10 @@
 //! What templates and environments of a trial know: its place, the session, the authority, and where telemetry goes.
 
-use std::path::Path;
+use serde_json::{Value, json};
 
-use serde_json::{Map, Value, json};
-
-use super::stage::{Identity, Stage, url};
-use super::{Surroundings, TrialError};
+use super::TrialError;
+use super::place::{place, url};
+use super::stage::{Identity, Stage};
 use crate::journal::Session;
 use crate::spec;
 
@@ -109,17 +108,4 @@ impl Stage {
             ("OTEL_EXPORTER_OTLP_ENDPOINT".to_owned(), url(port)),
         ])
     }
-}
-
-/// What templates know of the trial's place, whatever the session.
-pub(super) fn place(surroundings: &Surroundings, work: &Path, port: u16) -> Map<String, Value> {
-    let shown = |path: &Path| json!(path.display().to_string());
-    let mut variables = Map::new();
-    variables.insert("workdir".to_owned(), shown(work));
-    variables.insert("root".to_owned(), shown(&surroundings.root));
-    if let Some(fixture) = &surroundings.fixture {
-        variables.insert("fixture".to_owned(), shown(fixture));
-    }
-    variables.insert("remote".to_owned(), json!({ "url": url(port) }));
-    variables
 }

@@ -263,16 +263,16 @@ fn an_authority_that_ends_in_the_middle_is_an_error_and_one_that_is_ended_is_non
         exit: Exit::Code(3),
         comm: None,
     };
-    let served = point().before(phase(Phase::SessionA), [serves]);
-    let early = served.clone().before(phase(Phase::Revoke), [ends()]);
+    let told = point().before(phase(Phase::SessionA), [serves]);
+    let early = told.clone().before(phase(Phase::Revoke), [ends()]);
     let because = early.judged().error.expect("it is an error");
     assert!(
         because.contains("the authority ended with status 3"),
         "{because}"
     );
-    let late = served.clone().after(phase(Phase::Close), [ends()]);
+    let late = told.clone().after(phase(Phase::Close), [ends()]);
     assert_eq!(late.judged().error, None);
-    let interrupted = served
+    let interrupted = told
         .before(phase(Phase::Revoke), [Event::Interrupted, ends()])
         .until(phase(Phase::Revoke));
     assert_eq!(interrupted.judged().error, None);
