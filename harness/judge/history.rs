@@ -6,10 +6,10 @@
 use std::time::Duration;
 
 use crate::journal::{
-    AnswerShape, CallRole, Credential, Event, Exit, Line, Moment, Phase, Pid, Process, Row, Seq,
-    Session, SessionFault, Socket, Way,
+    AnswerShape, CallRole, Event, Exit, Line, Moment, Phase, Pid, Process, Row, Seq, Session,
+    SessionFault, Socket, Way,
 };
-use crate::spec::{Crash, CrashPoint, Drill, Revocable, Signal};
+use crate::spec::{Crash, CrashPoint, Drill, Signal};
 
 use super::cast::Cast;
 use super::finding::Ending;
@@ -228,11 +228,6 @@ impl<'a> History<'a> {
         self.first(|e| matches!(e, Event::RemoteReleased))
     }
 
-    pub(super) fn revoked(&self) -> Option<Seen<'a>> {
-        // A job that is cancelled leaves its run what it was.
-        self.first(|e| matches!(e, Event::Revoked { of, .. } if *of != Revocable::Job))
-    }
-
     pub(super) fn quiet_ended(&self) -> Option<Seen<'a>> {
         self.first(|e| matches!(e, Event::QuietEnded { .. }))
     }
@@ -320,20 +315,6 @@ impl<'a> History<'a> {
     /// Whether the crash is at a moment that has no place of its own in the call.
     pub(super) fn is_anywhere(&self) -> bool {
         matches!(self.crash.at, CrashPoint::Syscall | CrashPoint::Boundary) || self.is_at_approval()
-    }
-
-    /// Whether the call waits for a decision when the crash comes: nothing has been dispatched then.
-    pub(super) fn is_at_approval(&self) -> bool {
-        matches!(
-            self.crash.at,
-            CrashPoint::BeforeApproval | CrashPoint::AfterApproval
-        )
-    }
-
-    /// Whether an authority stands between server and remote: it refuses by itself, makes the calls, and keeps a record.
-    pub(super) fn is_brokered(&self) -> bool {
-        let authority = self.drill.authority.as_ref();
-        authority.is_some_and(|authority| authority.commands().is_some())
     }
 
     /// Whether the cell sees each connection before it is made.
@@ -569,41 +550,6 @@ impl History<'_> {
             .remote
             .as_ref()
             .is_some_and(|remote| remote.routes.iter().any(|route| route.effect.is_some()))
-    }
-
-    /// When the authority ended, where that was before the close.
-    pub(super) fn authority_ended(&self) -> Option<(Seen<'_>, Exit)> {
-        let served = self.all().find_map(|seen| match seen.event {
-            Event::AuthorityServes { pid, .. } => Some(*pid),
-            _ => None,
-        })?;
-        // From then on it is the cell that ends it.
-        let over = self.first(|e| {
-            matches!(
-                e,
-                Event::PhaseStarted {
-                    phase: Phase::Close
-                } | Event::Interrupted
-                    | Event::TrialFailed { .. }
-                    | Event::TrialEnded
-            )
-        });
-        let close = over.map_or(self.lines.len(), |seen| seen.place);
-        self.exit(served).filter(|(ended, _)| ended.place < close)
-    }
-
-    /// Whether this request asks for a decision.
-    pub(super) fn asks_for_decision(&self, request: &Request<'_>) -> bool {
-        self.drill.remote.as_ref().is_some_and(|remote| {
-            let mut routes = remote.routes.iter();
-            routes.any(|route| route.approval && Some(&*route.on) == request.route)
-        })
-    }
-
-    /// Whether the remote has seen calls that the authority made itself.
-    pub(super) fn is_called_by_authority(&self) -> bool {
-        let mut requests = self.ledger.requests.iter();
-        requests.any(|request| matches!(request.credential, Credential::Authority { .. }))
     }
 
     /// Whether this request asks the remote what it holds.

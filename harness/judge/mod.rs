@@ -14,6 +14,7 @@
 mod answer;
 mod asked;
 mod attempts;
+mod authority;
 mod beside;
 mod cast;
 mod durable;

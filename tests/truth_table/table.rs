@@ -144,26 +144,9 @@ fn rows_of_the_end(room: Room) -> Vec<Row> {
         Row::fault("keeps-polling")
             .outlives_eof()
             .wherever_it_lives(&breaks(Quiet).so(Eof, "who polls on has not exited")),
-        Row::fault("late-dispatch")
-            // Its late call waits for a reply, and is waited for, at the points at which it was never held.
-            .drilled(WITHIN, "eof: { within: 1500ms }")
-            .at(
-                &[BeforeDispatch],
-                &breaks(Quiet)
-                    .so(Eof, "it waits for the connection, which is pending")
-                    .so(Effects, "what is dispatched late is applied"),
-            )
-            .elsewhere_unseen("no dispatch is pending when the client dies"),
-        // Nobody is asked for an approval here: it is as late as the one above.
-        Row::fault("approval-outlives-session")
-            .drilled(WITHIN, "eof: { within: 1500ms }")
-            .at(
-                &[BeforeDispatch],
-                &breaks(Quiet)
-                    .so(Eof, "it waits for the connection, which is pending")
-                    .so(Effects, "what is dispatched late is applied"),
-            )
-            .elsewhere_unseen("no dispatch is pending when the client dies"),
+        late_dispatch("late-dispatch"),
+        // Nobody is asked for an approval here: it is as late.
+        late_dispatch("approval-outlives-session"),
         Row::fault("plain-helper").everywhere(&breaks(Helpers)),
         Row::fault("daemon-helper").everywhere(&breaks(Helpers)),
         Row::fault("pipe-holding-helper").everywhere(&breaks(Helpers)),
@@ -206,6 +189,19 @@ fn rows_of_the_call() -> Vec<Row> {
         rows.push(row);
     }
     rows
+}
+
+fn late_dispatch(fault: &str) -> Row {
+    Row::fault(fault)
+        // Its late call waits for a reply, and is waited for, at the points at which it was never held.
+        .drilled(WITHIN, "eof: { within: 1500ms }")
+        .at(
+            &[BeforeDispatch],
+            &breaks(Quiet)
+                .so(Eof, "it waits for the connection, which is pending")
+                .so(Effects, "what is dispatched late is applied"),
+        )
+        .elsewhere_unseen("no dispatch is pending when the client dies")
 }
 
 /// What is written down.

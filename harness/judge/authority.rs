@@ -1,0 +1,64 @@
+//! What the journal tells of the authority: what it revoked and decided, whose calls it made, and whether it was there.
+#![forbid(unsafe_code)]
+
+use crate::journal::{Credential, Event, Exit, Phase};
+use crate::spec::{CrashPoint, Revocable};
+
+use super::history::{History, Seen};
+use super::ledger::Request;
+
+impl<'a> History<'a> {
+    pub(super) fn revoked(&self) -> Option<Seen<'a>> {
+        // A job that is cancelled leaves its run what it was.
+        self.first(|e| matches!(e, Event::Revoked { of, .. } if *of != Revocable::Job))
+    }
+
+    /// Whether the call waits for a decision when the crash comes: nothing has been dispatched then.
+    pub(super) fn is_at_approval(&self) -> bool {
+        matches!(
+            self.crash.at,
+            CrashPoint::BeforeApproval | CrashPoint::AfterApproval
+        )
+    }
+
+    /// Whether an authority stands between server and remote: it refuses by itself, makes the calls, and keeps a record.
+    pub(super) fn is_brokered(&self) -> bool {
+        let authority = self.drill.authority.as_ref();
+        authority.is_some_and(|authority| authority.commands().is_some())
+    }
+
+    /// Whether the remote has seen calls that the authority made itself.
+    pub(super) fn is_called_by_authority(&self) -> bool {
+        let mut requests = self.ledger.requests.iter();
+        requests.any(|request| matches!(request.credential, Credential::Authority { .. }))
+    }
+
+    /// Whether this request asks for a decision.
+    pub(super) fn asks_for_decision(&self, request: &Request<'_>) -> bool {
+        self.drill.remote.as_ref().is_some_and(|remote| {
+            let mut routes = remote.routes.iter();
+            routes.any(|route| route.approval && Some(&*route.on) == request.route)
+        })
+    }
+
+    /// When the authority ended, where that was before the close.
+    pub(super) fn authority_ended(&self) -> Option<(Seen<'a>, Exit)> {
+        let served = self.all().find_map(|seen| match seen.event {
+            Event::AuthorityServes { pid, .. } => Some(*pid),
+            _ => None,
+        })?;
+        // From then on it is the cell that ends it.
+        let over = self.first(|e| {
+            matches!(
+                e,
+                Event::PhaseStarted {
+                    phase: Phase::Close
+                } | Event::Interrupted
+                    | Event::TrialFailed { .. }
+                    | Event::TrialEnded
+            )
+        });
+        let close = over.map_or(usize::MAX, |seen| seen.place);
+        self.exit(served).filter(|(ended, _)| ended.place < close)
+    }
+}
