@@ -15,9 +15,10 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
 use super::note;
+use super::subject::{command, find};
 use super::suite::wanted_cell;
 use crate::journal::hex;
-use crate::spec::{Crash, CrashPoint, DrillFile, PlannedTrial, Templates};
+use crate::spec::{Crash, CrashPoint, DrillFile, PlannedTrial};
 use crate::trial::{Course, NoCourse, Spoken, Surroundings, TOOL, course};
 
 /// Below `reports/runs`, which no repository keeps.
@@ -54,7 +55,8 @@ impl Finder<'_> {
                         courses.push(format!("{}: {differs}", planned.name));
                     }
                     let crashes = found.course.crashes(&planned.crash);
-                    trials.extend(crashes.into_iter().map(|crash| file.planned(crash)));
+                    let line = planned.line;
+                    trials.extend(crashes.into_iter().map(|crash| file.planned(crash, line)));
                 }
                 // The trial that is left meets the same, and tells of it.
                 Err(_) => trials.push(planned),
@@ -125,7 +127,7 @@ impl Finder<'_> {
         add(&serde_json::to_vec(&file.drill).unwrap_or_default());
         add(&serde_json::to_vec(every).unwrap_or_default());
         add(format!("{:?}", wanted_cell()).as_bytes());
-        for part in self.command(file) {
+        for part in command(file, self.fixture) {
             add(part.as_bytes());
             if let Some(program) = find(&part, &folder_of(file)) {
                 add(&stamp(&program));
@@ -137,40 +139,10 @@ impl Finder<'_> {
             .join(FOLDER)
             .join(format!("{}.json", &name[..32]))
     }
-
-    /// The server's command, as far as it is known before there is a work folder.
-    fn command(&self, file: &DrillFile) -> Vec<String> {
-        let templates = Templates::default();
-        let shown = |path: &Path| path.display().to_string();
-        let variables = serde_json::json!({
-            "root": shown(&file.root),
-            "fixture": self.fixture.map(shown).unwrap_or_default(),
-        });
-        let command = &file.drill.server.command;
-        command
-            .iter()
-            .map(|part| {
-                let rendered = templates.text(part, &variables);
-                rendered.unwrap_or_else(|_| part.clone())
-            })
-            .collect()
-    }
 }
 
 fn folder_of(file: &DrillFile) -> PathBuf {
     file.path.parent().unwrap_or(&file.root).to_owned()
-}
-
-/// The file that a part of a command names, if it names one.
-fn find(part: &str, folder: &Path) -> Option<PathBuf> {
-    let beside = folder.join(part);
-    if beside.is_file() {
-        return Some(beside);
-    }
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path)
-        .map(|folder| folder.join(part))
-        .find(|file| file.is_file())
 }
 
 /// What tells one state of a file from another without reading it.

@@ -7,6 +7,7 @@ mod interrupt;
 mod mimic;
 mod population;
 mod run;
+mod subject;
 mod suite;
 
 use std::fmt::Write as _;

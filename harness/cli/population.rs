@@ -67,6 +67,8 @@ pub struct Candidate {
     pub root: PathBuf,
     /// The folder of the drill file.
     pub folder: PathBuf,
+    /// The line of the drill file on which the crash stands.
+    pub line: usize,
     /// Where the server's command stands, as `drills/deploy.yaml:10`.
     pub command_place: String,
     /// Why it cannot run here.
@@ -76,6 +78,8 @@ pub struct Candidate {
 /// Every trial of every drill, and the files that could not be read as drills.
 #[derive(Debug)]
 pub struct Population {
+    /// The drills whose files have no mistake, by name.
+    pub files: Vec<DrillFile>,
     pub candidates: Vec<Candidate>,
     pub mistakes: Vec<Mistakes>,
     /// Where two clean runs of one call had other boundaries, a sentence each.
@@ -89,6 +93,7 @@ impl Population {
         // A rehearsal needs what the server needs: none is made where a file is in error.
         if !checked.mistakes.is_empty() {
             return Self {
+                files: checked.drills,
                 candidates: Vec::new(),
                 mistakes: checked.mistakes,
                 courses: Vec::new(),
@@ -101,6 +106,7 @@ impl Population {
             .flat_map(|file| candidates(file, places, fixture, &mut courses))
             .collect();
         Self {
+            files: checked.drills,
             candidates,
             mistakes: checked.mistakes,
             courses,
@@ -111,16 +117,16 @@ impl Population {
     pub fn of_trial(places: &Places, trial: &str, fixture: Option<&Path>) -> Self {
         let drill = trial.split("::").next().unwrap_or_default();
         let mut courses = Vec::new();
-        let (candidates, mistakes) = match spec::find_named(&places.drills, drill) {
-            Ok(file) => (
-                file.iter()
-                    .flat_map(|file| candidates(file, places, fixture, &mut courses))
-                    .collect(),
-                vec![],
-            ),
+        let (files, mistakes): (Vec<DrillFile>, _) = match spec::find_named(&places.drills, drill) {
+            Ok(file) => (file.into_iter().collect(), vec![]),
             Err(mistakes) => (vec![], vec![mistakes]),
         };
+        let candidates = files
+            .iter()
+            .flat_map(|file| candidates(file, places, fixture, &mut courses))
+            .collect();
         Self {
+            files,
             candidates,
             mistakes,
             courses,
@@ -159,6 +165,7 @@ fn candidates(
             },
             root: file.root.clone(),
             folder: folder.clone(),
+            line: planned.line,
             command_place: command_place.clone(),
             ignored: ignored.clone(),
         })

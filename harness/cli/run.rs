@@ -10,12 +10,14 @@ use std::time::Instant;
 use super::args::{Format, RunArgs};
 use super::exit::Ended;
 use super::population::{Candidate, Places, Population, find_fixture, is_wanted};
+use super::subject::Subjects;
 use super::suite::{Suite, wanted_cell};
 use super::{complain, interrupt, say, show_mistakes};
 use crate::report::{
     self, Closing, Commit, Progress, Results, RunFacts, RunWriter, Style, TrialResult,
     TrialVerdict, in_ci, json_line, pretty_line, render_closing, render_table, terse_mark,
 };
+use crate::spec::DrillFile;
 
 /// Runs what is asked for.
 pub fn run(args: &RunArgs, places: &Places) -> Ended {
@@ -45,7 +47,13 @@ pub fn run(args: &RunArgs, places: &Places) -> Ended {
         ));
         return Ended::Failed;
     }
-    match play(args, places, wanted, &left, &population.courses) {
+    let plan = Plan {
+        wanted,
+        left,
+        files: population.files,
+        courses: population.courses,
+    };
+    match play(args, places, plan) {
         Ok(ended) => ended,
         Err(error) => {
             complain(&format!(
@@ -66,13 +74,15 @@ fn list(wanted: &[Candidate]) -> Ended {
     say(&text)
 }
 
-fn play(
-    args: &RunArgs,
-    places: &Places,
+/// What is to be run, and what there is besides.
+struct Plan {
     wanted: Vec<Candidate>,
-    left: &[Candidate],
-    courses: &[String],
-) -> io::Result<Ended> {
+    left: Vec<Candidate>,
+    files: Vec<DrillFile>,
+    courses: Vec<String>,
+}
+
+fn play(args: &RunArgs, places: &Places, plan: Plan) -> io::Result<Ended> {
     let cell = match wanted_cell() {
         Ok(cell) => cell,
         Err(because) => {
@@ -100,8 +110,9 @@ fn play(
         style: Style::detect(),
         ci: in_ci(),
     };
+    let facts = facts(&plan, places, suite.fixture.as_deref());
+    let wanted = plan.wanted;
     let progress = Progress::new(wanted.len(), format != Format::Json && !show.ci);
-    let population = census(&wanted, left);
 
     let threads = args
         .test_threads
@@ -136,11 +147,10 @@ fn play(
     progress.finish();
 
     let notes = suite.notes();
-    let root = places.drills.parent().unwrap_or(&places.drills);
     let facts = RunFacts {
-        commit: Commit::at(root),
         cell: notes.cell.map(|cell| format!("{cell:?}").to_lowercase()),
-        population: as_run(population, &queue, &suite.writer.so_far()),
+        population: as_run(facts.population, &queue, &suite.writer.so_far()),
+        ..facts
     };
     let results = match suite.writer.close(facts, show.ci) {
         Ok(results) => results,
@@ -157,7 +167,7 @@ fn play(
             elapsed: begun.elapsed(),
             unmatched: &notes.unmatched,
             weakens: &notes.weakens,
-            courses,
+            courses: &plan.courses,
             diffs: &notes.diffs,
             ci: show.ci,
         };
@@ -223,11 +233,29 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What is known of a run before it begins.
+fn facts(plan: &Plan, places: &Places, fixture: Option<&Path>) -> RunFacts {
+    let subjects = Subjects::default();
+    let drills = plan.files.iter().map(|file| {
+        let is_run = |candidate: &Candidate| {
+            candidate.name.drill == file.drill.drill && candidate.ignored.is_none()
+        };
+        subjects.of(file, fixture, plan.wanted.iter().any(is_run))
+    });
+    RunFacts {
+        commit: Commit::at(places.drills.parent().unwrap_or(&places.drills)),
+        cell: None,
+        drills: drills.collect(),
+        population: census(&plan.wanted, &plan.left),
+    }
+}
+
 /// The whole population for the manifest, with the reason for each trial that is not to run.
 fn census(wanted: &[Candidate], left: &[Candidate]) -> Vec<report::Population> {
     let entry = |candidate: &Candidate, not_run: Option<String>| report::Population {
         drill: candidate.name.drill.clone(),
         trial: Some(candidate.trial.name.clone()),
+        line: Some(candidate.line),
         not_run,
         repeats: Vec::new(),
     };

@@ -5,24 +5,21 @@
 //! tail was cut, so the manifest keeps each journal's final count and hash beside the digests of all files.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::fs;
+use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
 use super::atomic;
+use super::contents::{Contents, FileEntry, JournalEnd, NotAFile};
 use super::provenance::{Actor, Commit, Machine, Tool};
 use super::results::Results;
-use crate::journal::{GENESIS, hex};
+use super::subject::DrillFacts;
 
-const FILE_NAME: &str = "manifest.json";
+/// The manifest's own file, in the run's folder.
+pub(crate) const MANIFEST: &str = "manifest.json";
 const SCHEMA: u32 = 1;
-/// How much of a file is in memory at a time, in bytes.
-const CHUNK: usize = 64 * 1024;
-/// The longest last line of a journal whose hash is read, in bytes.
-const LONGEST_LINE: usize = 16 * 1024 * 1024;
 
 /// The whole of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +53,9 @@ pub struct RunFacts {
     /// Which kind of cell was used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cell: Option<String>,
+    /// Every drill that was found, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drills: Vec<DrillFacts>,
     /// Every trial of every drill that was found.
     pub population: Vec<Population>,
 }
@@ -67,42 +67,15 @@ pub struct Population {
     /// Absent where the drill's file could not be read, so that its trials are not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<String>,
+    /// The line of the drill's file on which its crash stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
     /// Why it was not run: ignored, filtered out, a mistake in the file. Absent: it was run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_run: Option<String>,
     /// Of a trial that is repeated: the folder of each repeat that was carried out, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repeats: Vec<String>,
-}
-
-/// A file and what it held when the run ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileEntry {
-    /// In bytes.
-    pub size: u64,
-    /// In hex.
-    pub sha256: String,
-}
-
-/// Where a journal ends.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JournalEnd {
-    /// How many whole lines it has.
-    pub events: u64,
-    /// The hash of the last whole line; 64 zeros for an empty journal, absent where that line is no event.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub head: Option<String>,
-    /// It ends in the middle of a line.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub torn: bool,
-}
-
-/// Something in the folder that has no content of its own.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum NotAFile {
-    LinkTo(String),
-    Special,
 }
 
 /// A way in which a folder is not what its manifest says.
@@ -116,7 +89,7 @@ pub enum Discrepancy {
 
 /// Writes `manifest.json` into the run's folder, as the last file of the run.
 pub fn write_manifest(folder: &Path, results: &Results, facts: RunFacts) -> io::Result<Manifest> {
-    let contents = Contents::of(folder)?;
+    let contents = Contents::of(folder, &[MANIFEST])?;
     let manifest = Manifest {
         schema: SCHEMA,
         run: results.run.to_string(),
@@ -132,14 +105,14 @@ pub fn write_manifest(folder: &Path, results: &Results, facts: RunFacts) -> io::
     };
     let mut text = serde_json::to_vec_pretty(&manifest)?;
     text.push(b'\n');
-    atomic::write(&folder.join(FILE_NAME), &text)?;
+    atomic::write(&folder.join(MANIFEST), &text)?;
     Ok(manifest)
 }
 
 /// Compares a run's folder with its manifest.
 pub fn verify(folder: &Path) -> io::Result<Vec<Discrepancy>> {
-    let manifest: Manifest = serde_json::from_slice(&fs::read(folder.join(FILE_NAME))?)?;
-    let found = Contents::of(folder)?;
+    let manifest: Manifest = serde_json::from_slice(&fs::read(folder.join(MANIFEST))?)?;
+    let found = Contents::of(folder, &[MANIFEST])?;
     let mut discrepancies = Vec::new();
     compare(&manifest.files, &found.files, &mut discrepancies);
     compare(&manifest.others, &found.others, &mut discrepancies);
@@ -174,122 +147,6 @@ fn compare<T: PartialEq>(
     }
 }
 
-/// What a run's folder holds.
-#[derive(Default)]
-struct Contents {
-    files: BTreeMap<String, FileEntry>,
-    journals: BTreeMap<String, JournalEnd>,
-    others: BTreeMap<String, NotAFile>,
-}
-
-impl Contents {
-    fn of(folder: &Path) -> io::Result<Self> {
-        let mut contents = Self::default();
-        let mut unread = vec![folder.to_path_buf()];
-        while let Some(current) = unread.pop() {
-            for entry in fs::read_dir(&current)? {
-                let entry = entry?;
-                let path = entry.path();
-                // The type of the entry itself: a link may lead anywhere, and reading from a fifo may never end.
-                let kind = entry.file_type()?;
-                if kind.is_dir() {
-                    unread.push(path);
-                    continue;
-                }
-                let relative = path.strip_prefix(folder).unwrap_or(&path);
-                let relative = relative.to_string_lossy().into_owned();
-                if relative == FILE_NAME {
-                    continue;
-                }
-                if kind.is_file() {
-                    contents.read(&path, relative)?;
-                } else {
-                    let what = if kind.is_symlink() {
-                        NotAFile::LinkTo(fs::read_link(&path)?.to_string_lossy().into_owned())
-                    } else {
-                        NotAFile::Special
-                    };
-                    contents.others.insert(relative, what);
-                }
-            }
-        }
-        Ok(contents)
-    }
-
-    fn read(&mut self, path: &Path, relative: String) -> io::Result<()> {
-        let is_journal = path.file_name().is_some_and(|name| name == "journal.jsonl");
-        let mut tail = is_journal.then(Tail::default);
-        let mut digest = Sha256::new();
-        let mut size = 0;
-        let mut chunk = vec![0; CHUNK];
-        let mut file = File::open(path)?;
-        loop {
-            let read = match file.read(&mut chunk) {
-                Ok(0) => break,
-                Ok(read) => &chunk[..read],
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error),
-            };
-            size += read.len() as u64;
-            digest.update(read);
-            if let Some(tail) = &mut tail {
-                tail.feed(read);
-            }
-        }
-        if let Some(tail) = tail {
-            self.journals.insert(relative.clone(), tail.end());
-        }
-        let sha256 = hex(&digest.finalize());
-        self.files.insert(relative, FileEntry { size, sha256 });
-        Ok(())
-    }
-}
-
-/// Follows a journal to its last whole line, with that line alone in memory.
-#[derive(Default)]
-struct Tail {
-    lines: u64,
-    last: Vec<u8>,
-    open: Vec<u8>,
-}
-
-impl Tail {
-    fn feed(&mut self, mut bytes: &[u8]) {
-        while let Some(newline) = bytes.iter().position(|byte| *byte == b'\n') {
-            self.extend(&bytes[..newline]);
-            std::mem::swap(&mut self.last, &mut self.open);
-            self.open.clear();
-            self.lines += 1;
-            bytes = &bytes[newline + 1..];
-        }
-        self.extend(bytes);
-    }
-
-    /// A line beyond all measure is cut, and then is no event.
-    fn extend(&mut self, bytes: &[u8]) {
-        let room = LONGEST_LINE.saturating_sub(self.open.len());
-        self.open.extend_from_slice(&bytes[..bytes.len().min(room)]);
-    }
-
-    fn end(self) -> JournalEnd {
-        #[derive(Deserialize)]
-        struct Hashed {
-            hash: String,
-        }
-        let head = if self.lines == 0 {
-            Some(GENESIS.to_owned())
-        } else {
-            let line = serde_json::from_slice::<Hashed>(&self.last);
-            line.ok().map(|line| line.hash)
-        };
-        JournalEnd {
-            events: self.lines,
-            head,
-            torn: !self.open.is_empty(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -305,7 +162,7 @@ mod tests {
         for connection in 1..4 {
             journal.append(Event::ConnectionHeld { connection });
         }
-        fs::write(trial.join("stderr.log"), vec![b'x'; 3 * CHUNK + 17]).unwrap();
+        fs::write(trial.join("stderr.log"), vec![b'x'; 3 * 64 * 1024 + 17]).unwrap();
         fs::write(folder.path().join("results.json"), "abc").unwrap();
         let manifest = write_manifest(folder.path(), &eventful(), facts()).unwrap();
         (folder, manifest)
@@ -315,16 +172,19 @@ mod tests {
         RunFacts {
             commit: None,
             cell: Some("namespaces".to_owned()),
+            drills: Vec::new(),
             population: vec![
                 Population {
                     drill: "deploy".to_owned(),
                     trial: Some("deploy::sent".to_owned()),
+                    line: Some(12),
                     not_run: None,
                     repeats: Vec::new(),
                 },
                 Population {
                     drill: "notes".to_owned(),
                     trial: Some("notes::idle".to_owned()),
+                    line: None,
                     not_run: Some("filtered out".to_owned()),
                     repeats: Vec::new(),
                 },
@@ -351,7 +211,7 @@ mod tests {
         );
         assert_eq!(manifest.files["results.json"].size, 3);
         let read: Manifest =
-            serde_json::from_slice(&fs::read(folder.path().join(FILE_NAME)).unwrap()).unwrap();
+            serde_json::from_slice(&fs::read(folder.path().join(MANIFEST)).unwrap()).unwrap();
         assert_eq!(read, manifest);
         assert_eq!(verify(folder.path()).unwrap(), []);
     }
@@ -389,23 +249,6 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_journal_ends_at_its_last_whole_line() {
-        let mut tail = Tail::default();
-        for byte in b"{\"hash\":\"one\"}\n{\"hash\":\"two\"}\n{\"ha" {
-            tail.feed(&[*byte]);
-        }
-        assert_eq!(
-            tail.end(),
-            JournalEnd {
-                events: 2,
-                head: Some("two".to_owned()),
-                torn: true
-            }
-        );
-        assert_eq!(Tail::default().end().head.as_deref(), Some(GENESIS));
-    }
-
-    #[test]
     fn links_are_recorded_and_not_followed() {
         let (folder, _) = written();
         std::os::unix::fs::symlink("/etc/passwd", folder.path().join("link")).unwrap();
@@ -420,7 +263,7 @@ mod tests {
     #[test]
     fn the_population_names_what_was_not_run_and_why() {
         let (folder, _) = written();
-        let text = fs::read(folder.path().join(FILE_NAME)).unwrap();
+        let text = fs::read(folder.path().join(MANIFEST)).unwrap();
         let value: serde_json::Value = serde_json::from_slice(&text).unwrap();
         assert_eq!(value["population"][1]["not_run"], "filtered out");
         assert!(value["population"][0].get("not_run").is_none());

@@ -19,6 +19,7 @@ mod approve;
 mod atomic;
 mod boundaries;
 mod closing;
+mod contents;
 mod incident;
 mod junit;
 mod lines;
@@ -31,6 +32,7 @@ mod results;
 mod run;
 mod snapshot;
 mod style;
+mod subject;
 mod table;
 
 #[cfg(test)]
@@ -39,13 +41,12 @@ mod samples;
 pub use answers::{render_judgement, render_unstable};
 pub use approve::{Accepted, Pending, accept, pending, stale};
 pub use closing::{Closing, SnapshotDiff, UnmatchedRoute, render_closing};
+pub(crate) use contents::digest;
+pub use contents::{FileEntry, JournalEnd, NotAFile};
 pub use incident::render_incidents;
 pub use junit::render_junit;
 pub use lines::{json_line, pretty_line, terse_mark};
-pub use manifest::{
-    Discrepancy, FileEntry, JournalEnd, Manifest, NotAFile, Population, RunFacts, verify,
-    write_manifest,
-};
+pub use manifest::{Discrepancy, Manifest, Population, RunFacts, verify, write_manifest};
 pub use outcome::{SnapshotState, TrialName, TrialResult, TrialVerdict, concealed};
 pub use progress::Progress;
 pub use provenance::{Actor, CiActor, Commit, Machine, Tool};
@@ -56,4 +57,5 @@ pub use snapshot::{
     Comparison, SnapshotError, Texts, Writing, compare, compare_repeats, in_ci, stable_text,
 };
 pub use style::Style;
+pub use subject::{DrillFacts, Ecosystem, Package, ServerFacts};
 pub use table::render_table;

@@ -29,6 +29,8 @@ pub struct PlannedTrial {
     /// `drill::crash-point[::variant]`.
     pub name: String,
     pub crash: Crash,
+    /// The line of the file on which the crash stands.
+    pub line: usize,
 }
 
 /// What a folder of drill files holds.
@@ -48,28 +50,35 @@ impl DrillFile {
         let Ok(Some(tree)) = yaml::parse(&self.source) else {
             return file;
         };
-        let place = super::path::Path::of(["server", "command"])
-            .index(0)
-            .place(&tree);
-        let above = self.source.get(..place.start).unwrap_or_default();
-        format!("{file}:{}", above.matches('\n').count() + 1)
+        let command = super::path::Path::of(["server", "command"]).index(0);
+        format!("{file}:{}", self.line_of(&command, &tree))
     }
 
     /// One trial for each crash, in the order of the file. The names differ: `load` has seen to it.
     pub fn trials(&self) -> Vec<PlannedTrial> {
-        self.drill
-            .crash
-            .iter()
-            .map(|crash| self.planned(crash.clone()))
-            .collect()
+        let tree = yaml::parse(&self.source).ok().flatten();
+        let crashes = super::path::Path::of(["crash"]);
+        let planned = self.drill.crash.iter().enumerate().map(|(index, crash)| {
+            let line = tree
+                .as_ref()
+                .map_or(1, |tree| self.line_of(&crashes.index(index), tree));
+            self.planned(crash.clone(), line)
+        });
+        planned.collect()
     }
 
-    /// The trial of this drill at this crash.
-    pub fn planned(&self, crash: Crash) -> PlannedTrial {
+    /// The trial of this drill at this crash, which stands on this line.
+    pub fn planned(&self, crash: Crash, line: usize) -> PlannedTrial {
         PlannedTrial {
             name: trial_name(&self.drill.drill, &crash),
             crash,
+            line,
         }
+    }
+
+    fn line_of(&self, path: &super::path::Path, tree: &yaml::Node) -> usize {
+        let above = self.source.get(..path.place(tree).start);
+        above.unwrap_or_default().matches('\n').count() + 1
     }
 }
 
