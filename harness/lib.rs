@@ -11,6 +11,7 @@
 //!
 //! A server author writes `tests/drills.rs` with `harness = false` and one line in `main`: [`test_main`].
 
+pub mod attest;
 pub mod cell;
 mod cli;
 pub mod journal;
