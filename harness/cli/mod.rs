@@ -1,14 +1,17 @@
 //! The command `cargo drill`, and the same trials as tests.
 
 mod args;
+mod census;
 mod every;
 mod exit;
 mod interrupt;
 mod mimic;
 mod population;
 mod run;
+mod slice;
 mod subject;
 mod suite;
+mod verify;
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -62,6 +65,7 @@ fn obey(cli: &Cli) -> Ended {
     match &cli.verb {
         Some(Verb::Schema) => return schema(),
         Some(Verb::Judge { bundle, json }) => return judge(bundle, *json),
+        Some(Verb::Verify { bundle, keys }) => return verify::verify(bundle, keys),
         _ => {}
     }
     let places = match Places::find(&cli.folders) {

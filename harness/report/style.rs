@@ -142,19 +142,19 @@ impl Style {
         )
     }
 
-    pub(super) fn bold(self, text: &str) -> String {
+    pub(crate) fn bold(self, text: &str) -> String {
         self.painted(Paint::new().bold(), text)
     }
 
-    pub(super) fn dim(self, text: &str) -> String {
+    pub(crate) fn dim(self, text: &str) -> String {
         self.painted(Paint::new().dimmed(), text)
     }
 
-    pub(super) fn red(self, text: &str) -> String {
+    pub(crate) fn red(self, text: &str) -> String {
         self.painted(Paint::new().red(), text)
     }
 
-    pub(super) fn green(self, text: &str) -> String {
+    pub(crate) fn green(self, text: &str) -> String {
         self.painted(Paint::new().green(), text)
     }
 
@@ -167,7 +167,7 @@ impl Style {
     }
 
     /// A sentence, safe to show, wrapped to the width and indented; the first line continues what stands before it.
-    pub(super) fn sentence(self, text: &str, indent: usize) -> String {
+    pub(crate) fn sentence(self, text: &str, indent: usize) -> String {
         let room = self.width.saturating_sub(indent).max(20);
         let lines = textwrap::wrap(&one_line(text), room)
             .into_iter()
