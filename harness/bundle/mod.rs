@@ -22,7 +22,7 @@ mod trial;
 mod verify;
 
 pub use finding::{Finding, Findings};
-pub use merge::{MergeError, Merged, merge};
+pub use merge::{MergeError, Merged, Order, merge};
 pub use sign::sign;
 pub use signature::Signature;
 pub use verify::{State, Verification, verify};

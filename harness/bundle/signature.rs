@@ -96,6 +96,44 @@ pub(super) fn check(
     signature.unwrap_or(Signature::Invalid)
 }
 
+/// Checks the statements that were kept of a bundle which was joined with others. Of its results nothing is left here, but
+/// its journals are, and their ends were signed.
+pub(super) fn check_kept(
+    folder: &Path,
+    run: &str,
+    trusted: &[PublicKey],
+    held: &Held,
+    findings: &Findings,
+) {
+    let own = Findings::default();
+    let text = fs::read_to_string(folder.join(ATTESTATION));
+    match text {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && trusted.is_empty() => return,
+        Err(error) => own.add(ATTESTATION, format!("it cannot be read: {error}")),
+        Ok(text) => {
+            let brought = fs::read_to_string(folder.join(SIGNER)).ok();
+            let brought = brought.and_then(|pem| PublicKey::parse(&pem));
+            for line in text.lines() {
+                let envelope = serde_json::from_str::<Envelope>(line).map_err(|e| e.to_string());
+                let signed = envelope.and_then(|envelope| {
+                    signer(&envelope, trusted, brought.as_ref())?;
+                    envelope.statement().map_err(|error| error.to_string())
+                });
+                match signed {
+                    Ok(statement) => subjects_are(&statement, held, ATTESTATION, &own),
+                    Err(because) => own.add(ATTESTATION, because),
+                }
+            }
+        }
+    }
+    for finding in own.into_sorted().0 {
+        findings.add(
+            format!("{}/{run}/{}", super::verify::SHARDS, finding.place),
+            finding.what,
+        );
+    }
+}
+
 /// The key that made an envelope's signature: one that is trusted, or else the one that the bundle brings along.
 fn signer(
     envelope: &Envelope,
@@ -129,6 +167,17 @@ fn signer(
 }
 
 fn is_of_this(statement: &Statement, held: &Held, place: &str, findings: &Findings) {
+    subjects_are(statement, held, place, findings);
+    match statement.predicate_type.as_str() {
+        TEST_RESULT => says_the_same(statement, held, place, findings),
+        RUN if statement.predicate["run"] != held.run.as_str() => {
+            findings.add(place, "it is of another run");
+        }
+        _ => {}
+    }
+}
+
+fn subjects_are(statement: &Statement, held: &Held, place: &str, findings: &Findings) {
     if !statement.is_known() {
         findings.add(place, "it is no in-toto Statement v1");
     }
@@ -151,13 +200,6 @@ fn is_of_this(statement: &Statement, held: &Held, place: &str, findings: &Findin
         if !is_equal {
             findings.add(place, format!("it does not name the end of {path}"));
         }
-    }
-    match statement.predicate_type.as_str() {
-        TEST_RESULT => says_the_same(statement, held, place, findings),
-        RUN if statement.predicate["run"] != held.run.as_str() => {
-            findings.add(place, "it is of another run");
-        }
-        _ => {}
     }
 }
 

@@ -19,11 +19,13 @@ use super::trial::{self, Seen, is_plain};
 use crate::attest::PublicKey;
 use crate::journal;
 use crate::report::{
-    BESIDES, FileEntry, INTERRUPTED, JournalEnd, Kind, MANIFEST, NotAFile, Population, TrialResult,
-    TrialVerdict, Walk, digest, read_file, walk,
+    BESIDES, FileEntry, INTERRUPTED, JournalEnd, Kind, MANIFEST, NotAFile, Population, SEAL, Shard,
+    TrialResult, TrialVerdict, Walk, digest, read_file, walk,
 };
 
 const RESULTS: &str = "results.json";
+/// Where a bundle that was joined from others keeps their manifests.
+pub(super) const SHARDS: &str = "shards";
 /// How many trials wait for a thread that judges them.
 const WAITING: usize = 8;
 
@@ -125,6 +127,10 @@ pub fn verify(folder: &Path, trusted: &[PublicKey]) -> io::Result<Verification> 
     }
     checked.finish()?;
     let state = checked.state(finished.as_deref());
+    let shards = head.get("shards").cloned().unwrap_or(Value::Null);
+    for shard in serde_json::from_value::<Vec<Shard>>(shards).unwrap_or_default() {
+        check_shard(folder, &shard, trusted, &findings);
+    }
     let manifest_sha256 = match fs::File::open(folder.join(MANIFEST)) {
         Ok(file) => digest(file, |_| {})?.sha256,
         Err(_) => String::new(),
@@ -283,6 +289,8 @@ struct Checked<'v> {
     folder: &'v Path,
     population: BTreeMap<String, Population>,
     has_finished: bool,
+    /// Its trials are vouched for by the seals that other manifests list.
+    is_joined: bool,
     findings: &'v Findings,
     run: Option<String>,
     told: BTreeMap<String, Told>,
@@ -304,6 +312,7 @@ impl<'v> Checked<'v> {
             folder,
             population,
             has_finished,
+            is_joined: folder.join(SHARDS).is_dir(),
             findings,
             run: None,
             told: BTreeMap::new(),
@@ -426,7 +435,7 @@ fn check_results(folder: &Path, checked: &mut Checked<'_>) -> io::Result<Seen> {
     let (give, take) = sync_channel::<TrialResult>(WAITING);
     let take = Mutex::new(take);
     let findings = checked.findings;
-    let is_sealed_alone = !checked.has_finished;
+    let is_sealed_alone = !checked.has_finished || checked.is_joined;
     std::thread::scope(|scope| {
         let started: Vec<_> = (0..threads)
             .map(|_| scope.spawn(|| work(folder, &take, is_sealed_alone, findings)))
@@ -496,5 +505,70 @@ fn work(
         let seen = trial::check(folder, &result, findings);
         all.events += seen.events;
         all.answers += seen.answers;
+    }
+}
+
+/// A run whose bundle was joined: its manifest is the one that is named, and each trial's seal that it lists is here.
+fn check_shard(folder: &Path, shard: &Shard, trusted: &[PublicKey], findings: &Findings) {
+    let Some(expected) = &shard.manifest_sha256 else {
+        return;
+    };
+    let place = format!("{SHARDS}/{}/{MANIFEST}", shard.run);
+    if !is_plain(&shard.run) {
+        return findings.add(place, "its name leads out of the bundle");
+    }
+    let kept = folder.join(SHARDS).join(&shard.run);
+    let found = fs::File::open(kept.join(MANIFEST)).and_then(|file| digest(file, |_| {}));
+    let found = found.map(|entry| entry.sha256).unwrap_or_default();
+    if found != *expected {
+        findings.add(&place, "it is not the manifest that was joined");
+    }
+    let mut seals = Seals {
+        folder,
+        findings,
+        ends: BTreeMap::new(),
+    };
+    let head = match stream::read(&kept.join(MANIFEST), &mut seals) {
+        Ok(head) => head,
+        Err(because) => return findings.add(place, because),
+    };
+    let held = Held {
+        run: head
+            .get("run")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned(),
+        manifest_sha256: found,
+        journals: seals.ends,
+        ..Held::default()
+    };
+    signature::check_kept(&kept, &shard.run, trusted, &held, findings);
+}
+
+/// The seals that a joined bundle's manifest lists.
+struct Seals<'v> {
+    folder: &'v Path,
+    findings: &'v Findings,
+    ends: BTreeMap<String, JournalEnd>,
+}
+
+impl<'de> Fields<'de> for Seals<'_> {
+    fn take<M: MapAccess<'de>>(&mut self, name: &str, map: &mut M) -> Result<bool, M::Error> {
+        match name {
+            "files" => map.next_value_seed(Entries::to(|path: String, entry: FileEntry| {
+                let is_seal = path.split_once('/').is_some_and(|(_, name)| name == SEAL);
+                if !is_seal || path.starts_with("..") {
+                    return;
+                }
+                let found = fs::File::open(self.folder.join(&path)).and_then(|f| digest(f, |_| {}));
+                if found.ok().as_ref() != Some(&entry) {
+                    let what = "it is not the seal that the bundle had from which it was joined";
+                    self.findings.add(path, what);
+                }
+            }))?,
+            "journals" => self.ends = map.next_value()?,
+            _ => return Ok(false),
+        }
+        Ok(true)
     }
 }

@@ -146,6 +146,18 @@ pub enum Verb {
         #[arg(long = "key", value_name = "KEY")]
         keys: Vec<PathBuf>,
     },
+    /// Join the bundles of several machines, and prove that they cover every trial exactly once
+    Merge {
+        /// The folders of the runs, one for each machine
+        #[arg(required = true)]
+        runs: Vec<PathBuf>,
+        /// Sign the joined bundle with this private key
+        #[arg(long, value_name = "KEY")]
+        sign: Option<PathBuf>,
+        /// A public key, of which one must have signed each of the bundles
+        #[arg(long = "key", value_name = "KEY")]
+        keys: Vec<PathBuf>,
+    },
     /// Approve new and changed snapshots
     Accept {
         /// Only those of trials whose name contains one of these

@@ -85,6 +85,7 @@ pub fn facts(plan: &Plan, places: &Places, fixture: Option<&Path>) -> RunFacts {
     RunFacts {
         commit: Commit::at(places.drills.parent().unwrap_or(&places.drills)),
         partition: plan.slice.map(|slice| slice.to_string()),
+        shards: Vec::new(),
         cell: None,
         drills: drills.collect(),
         population: wanted.chain(left).collect(),

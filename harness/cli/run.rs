@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io;
-use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -12,7 +11,7 @@ use super::census::{self, Plan, as_run, facts};
 use super::exit::Ended;
 use super::population::{Candidate, Places, Population, find_fixture};
 use super::suite::{Suite, wanted_cell};
-use super::{complain, interrupt, note, say, show_mistakes};
+use super::{complain, interrupt, note, say, show_mistakes, shown};
 use crate::attest::PrivateKey;
 use crate::report::{
     Closing, INTERRUPTED, Progress, RunFacts, RunWriter, Style, TrialResult, TrialVerdict, in_ci,
@@ -239,13 +238,4 @@ fn take(queue: &Mutex<VecDeque<Candidate>>) -> Option<Candidate> {
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A path as the user would type it from here.
-fn shown(path: &Path) -> String {
-    let here = std::env::current_dir().unwrap_or_default();
-    path.strip_prefix(&here)
-        .unwrap_or(path)
-        .display()
-        .to_string()
 }

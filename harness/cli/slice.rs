@@ -22,11 +22,6 @@ impl Slice {
             ..self
         }
     }
-
-    /// All of the slices that this one is one of.
-    pub fn all(self) -> impl Iterator<Item = Self> {
-        (1..=self.of).map(move |part| Self { part, ..self })
-    }
 }
 
 impl fmt::Display for Slice {
@@ -75,7 +70,6 @@ mod tests {
                 "slice:2/3"
             ]
         );
-        assert_eq!(first.all().count(), 3);
     }
 
     #[test]

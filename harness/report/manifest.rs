@@ -57,6 +57,9 @@ pub struct RunFacts {
     /// Which part of the trials was run, as `slice:1/3`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<String>,
+    /// The runs that this bundle was joined from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shards: Vec<Shard>,
     /// Which kind of cell was used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cell: Option<String>,
@@ -65,6 +68,17 @@ pub struct RunFacts {
     pub drills: Vec<DrillFacts>,
     /// Every trial of every drill that was found.
     pub population: Vec<Population>,
+}
+
+/// A run whose bundle was joined with others. Its manifest is kept below `shards/`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shard {
+    pub run: String,
+    /// Absent for a run of nextest, which has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub manifest_sha256: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition: Option<String>,
 }
 
 /// One trial that exists, run or not.
@@ -100,7 +114,7 @@ pub fn write_manifest(folder: &Path, results: &Results, facts: RunFacts) -> io::
 }
 
 /// Writes the manifest of a run that has just begun: what is to come, and no file yet.
-pub(super) fn open_manifest(folder: &Path, results: &Results, facts: RunFacts) -> io::Result<()> {
+pub(crate) fn open_manifest(folder: &Path, results: &Results, facts: RunFacts) -> io::Result<()> {
     Manifest::opening(results, facts).write(folder)
 }
 
@@ -164,6 +178,7 @@ mod tests {
         RunFacts {
             commit: None,
             partition: None,
+            shards: Vec::new(),
             cell: Some("namespaces".to_owned()),
             drills: Vec::new(),
             population: vec![

@@ -52,14 +52,15 @@ pub(crate) use contents::{Kind, Walk, read as read_file, walk};
 pub use incident::render_incidents;
 pub use junit::render_junit;
 pub use lines::{json_line, pretty_line, terse_mark};
-pub(crate) use manifest::{ATTESTATION, BESIDES, INTERRUPTED, MANIFEST, SIGNER};
-pub use manifest::{Manifest, Population, RunFacts, write_manifest};
+pub(crate) use manifest::{ATTESTATION, BESIDES, INTERRUPTED, MANIFEST, SIGNER, open_manifest};
+pub use manifest::{Manifest, Population, RunFacts, Shard, write_manifest};
 pub use outcome::{SnapshotState, TrialName, TrialResult, TrialVerdict, concealed};
 pub use progress::Progress;
 pub use provenance::{Actor, CiActor, Commit, Machine, Tool};
 pub use repeats::trial_and_numbers;
 pub use results::{Counts, Results, RunId};
 pub use run::RunWriter;
+pub(crate) use run::new_run;
 pub(crate) use seal::SEAL;
 pub use seal::{Leak, Seal, seal, search};
 pub use snapshot::{

@@ -35,14 +35,12 @@ pub struct RunWriter {
 impl RunWriter {
     /// Makes the folder of a new run below `reports`, or joins the run that `nextest` (`NEXTEST_RUN_ID`) names.
     pub fn begin(reports: &Path, nextest: Option<&str>) -> io::Result<Self> {
-        let runs = reports.join("runs");
-        fs::create_dir_all(&runs)?;
-        let run = match nextest {
-            Some(nextest) => join(&runs, nextest)?,
-            None => found(&runs)?,
+        let (run, folder) = match nextest {
+            Some(nextest) => join(reports, nextest)?,
+            None => new_run(reports)?,
         };
         let writer = Self {
-            folder: runs.join(run.as_str()),
+            folder,
             in_parts: nextest.is_some(),
             results: Mutex::new(Results::begun(run)),
         };
@@ -188,6 +186,15 @@ impl RunWriter {
     }
 }
 
+/// Makes the folder of a new run below `reports`.
+pub(crate) fn new_run(reports: &Path) -> io::Result<(RunId, PathBuf)> {
+    let runs = reports.join("runs");
+    fs::create_dir_all(&runs)?;
+    let run = found(&runs)?;
+    let folder = runs.join(run.as_str());
+    Ok((run, folder))
+}
+
 /// Makes the folder of a run that nobody else has.
 fn found(runs: &Path) -> io::Result<RunId> {
     for _ in 0..ATTEMPTS {
@@ -202,14 +209,17 @@ fn found(runs: &Path) -> io::Result<RunId> {
 }
 
 /// The run that all processes of one nextest run share. The first to arrive names it; whoever loses the race reads it.
-fn join(runs: &Path, nextest: &str) -> io::Result<RunId> {
+fn join(reports: &Path, nextest: &str) -> io::Result<(RunId, PathBuf)> {
+    let runs = reports.join("runs");
+    fs::create_dir_all(&runs)?;
     let agreed = runs.join(format!(".nextest-{}", file_stem(nextest)));
     atomic::write_if_absent(&agreed, RunId::propose().as_str().as_bytes())?;
     let name = fs::read_to_string(&agreed)?;
     let run = RunId::parse(name.trim())
         .ok_or_else(|| io::Error::other(format!("{} does not name a run", agreed.display())))?;
-    fs::create_dir_all(runs.join(run.as_str()))?;
-    Ok(run)
+    let folder = runs.join(run.as_str());
+    fs::create_dir_all(&folder)?;
+    Ok((run, folder))
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub struct Whole<'r> {
 }
 
 impl Whole<'_> {
-    /// Writes the renderings, searches everything for `secrets`, and last of all writes the manifest.
+    /// Writes the results and their renderings, searches everything for `secrets`, and last of all writes the manifest.
     ///
     /// # Errors
     ///
@@ -31,6 +31,7 @@ impl Whole<'_> {
     /// the folder for a finished bundle.
     pub fn write(self, folder: &Path, secrets: &Secrets) -> io::Result<Manifest> {
         let write = |name: &str, text: &str| atomic::write(&folder.join(name), text.as_bytes());
+        write("results.json", &self.results.to_text()?)?;
         let junit = render_junit(self.results, self.new_fails).map_err(io::Error::other)?;
         write("junit.xml", &junit)?;
         write("README.md", &check_page::render(self.results, self.signer))?;
