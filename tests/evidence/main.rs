@@ -12,6 +12,7 @@ mod said;
 mod bundle;
 mod checks;
 mod killed;
+mod machines;
 mod redacted;
 mod signed;
 mod slices;
