@@ -1,8 +1,10 @@
 //! The command `cargo drill`, and the same trials as tests.
 
 mod args;
+mod controls;
 mod every;
 mod exit;
+mod github;
 mod interrupt;
 mod mimic;
 mod population;
@@ -62,6 +64,9 @@ fn obey(cli: &Cli) -> Ended {
     match &cli.verb {
         Some(Verb::Schema) => return schema(),
         Some(Verb::Judge { bundle, json }) => return judge(bundle, *json),
+        Some(Verb::Controls { runs, format }) => {
+            return controls::show(runs, *format, &cli.folders);
+        }
         _ => {}
     }
     let places = match Places::find(&cli.folders) {

@@ -9,10 +9,12 @@ use std::time::Instant;
 
 use super::args::{Format, RunArgs};
 use super::exit::Ended;
+use super::github::{self, Silence};
 use super::population::{Candidate, Places, Population, find_fixture, is_wanted};
 use super::subject::Subjects;
 use super::suite::{Suite, wanted_cell};
 use super::{complain, interrupt, say, show_mistakes};
+use crate::export::EndedRun;
 use crate::report::{
     self, Closing, Commit, Progress, Results, RunFacts, RunWriter, Style, TrialResult,
     TrialVerdict, in_ci, json_line, pretty_line, render_closing, render_table, terse_mark,
@@ -111,6 +113,7 @@ fn play(args: &RunArgs, places: &Places, plan: Plan) -> io::Result<Ended> {
         ci: in_ci(),
     };
     let facts = facts(&plan, places, suite.fixture.as_deref());
+    let silence = (format == Format::Github).then(Silence::begin);
     let wanted = plan.wanted;
     let progress = Progress::new(wanted.len(), format != Format::Json && !show.ci);
 
@@ -152,7 +155,7 @@ fn play(args: &RunArgs, places: &Places, plan: Plan) -> io::Result<Ended> {
         population: as_run(facts.population, &queue, &suite.writer.so_far()),
         ..facts
     };
-    let results = match suite.writer.close(facts, show.ci) {
+    let results = match suite.writer.close(facts.clone(), show.ci) {
         Ok(results) => results,
         Err(error) => {
             lock(&failure).get_or_insert(error);
@@ -177,6 +180,11 @@ fn play(args: &RunArgs, places: &Places, plan: Plan) -> io::Result<Ended> {
         let mut shown = lock(&shown_to_the_end);
         *shown = said.max(*shown);
     }
+    let run = EndedRun::new(&results, &facts, show.ci);
+    let told = github::tell(&run, &shown(suite.writer.folder()), silence);
+    let mut seen = lock(&shown_to_the_end);
+    *seen = told.max(*seen);
+    drop(seen);
     if let Some(error) = lock(&failure).take() {
         return Err(error);
     }
@@ -201,8 +209,8 @@ impl Show {
     fn trial(&self, result: &TrialResult) -> Ended {
         let text = match self.format {
             // What did not run, and why something did not hold, stands below the table.
-            Format::Pretty if result.verdict == TrialVerdict::Ignored => return Ended::Held,
-            Format::Pretty => {
+            Format::Pretty | Format::Github if result.verdict == TrialVerdict::Ignored => return Ended::Held,
+            Format::Pretty | Format::Github => {
                 let line = pretty_line(result, &self.style);
                 format!("{}\n", line.lines().next().unwrap_or_default())
             }

@@ -18,6 +18,7 @@ use super::manifest::{RunFacts, write_manifest};
 use super::outcome::{TrialName, TrialResult, file_stem};
 use super::repeats::folder_of;
 use super::results::{Results, RunId, now};
+use crate::export::{self, EndedRun};
 
 /// How many names are tried for a run before giving up; two runs of the same second share one of 65,536 by accident.
 const ATTEMPTS: u32 = 16;
@@ -134,15 +135,19 @@ impl RunWriter {
         Ok(results.clone())
     }
 
-    /// Ends the run and writes what describes it as a whole: `junit.xml`, and last of all the manifest, which has the
-    /// digests of everything else. A part of a run has neither.
+    /// Ends the run and writes what describes it as a whole: `junit.xml` and the other exports, and last of all the
+    /// manifest, which has the digests of everything else. A part of a run has none of them.
     ///
     /// `new_fails` is whether a snapshot that nobody has approved fails the run, as it does in CI.
     pub fn close(&self, facts: RunFacts, new_fails: bool) -> io::Result<Results> {
         let results = self.finish()?;
         if !self.in_parts {
-            let junit = render_junit(&results, new_fails).map_err(io::Error::other)?;
+            let run = EndedRun::new(&results, &facts, new_fails);
+            let junit = render_junit(&run).map_err(io::Error::other)?;
             atomic::write(&self.folder.join("junit.xml"), junit.as_bytes())?;
+            for (name, text) in export::files(&run).map_err(io::Error::other)? {
+                atomic::write(&self.folder.join(name), text.as_bytes())?;
+            }
             write_manifest(&self.folder, &results, facts)?;
         }
         Ok(results)
@@ -238,7 +243,15 @@ mod tests {
         writer.record(held(CrashPoint::Sent)).unwrap();
         writer.close(RunFacts::default(), false).unwrap();
         let manifest = fs::read_to_string(writer.folder().join("manifest.json")).unwrap();
-        for file in ["results.json", "junit.xml", "deploy__sent/stderr"] {
+        for file in [
+            "results.json",
+            "junit.xml",
+            "results.sarif",
+            "oscal.json",
+            "summary.md",
+            "controls.csv",
+            "deploy__sent/stderr",
+        ] {
             assert!(manifest.contains(&format!("\"{file}\"")), "{manifest}");
         }
         assert_eq!(crate::report::verify(writer.folder()).unwrap(), []);
