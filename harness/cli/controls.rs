@@ -97,7 +97,11 @@ fn read_all(named: &[PathBuf], folders: &Folders) -> Result<Vec<Kept>, String> {
 fn runs_folder(folders: &Folders) -> Result<PathBuf, String> {
     let reports = match &folders.reports {
         Some(reports) => reports.clone(),
-        None => Places::find(folders).map_err(|error| error.to_string())?.reports,
+        None => {
+            Places::find(folders)
+                .map_err(|error| error.to_string())?
+                .reports
+        }
     };
     Ok(reports.join("runs"))
 }
@@ -107,7 +111,8 @@ fn latest(runs: &Path) -> Result<PathBuf, String> {
     let entries = fs::read_dir(runs).into_iter().flatten().flatten();
     let ended = entries.filter(|entry| {
         let name = entry.file_name();
-        name.to_str().and_then(RunId::parse).is_some() && entry.path().join("manifest.json").exists()
+        name.to_str().and_then(RunId::parse).is_some()
+            && entry.path().join("manifest.json").exists()
     });
     let latest = ended.map(|entry| entry.path()).max();
     latest.ok_or_else(|| format!("no run in {}: `cargo drill` makes one", runs.display()))
@@ -122,7 +127,8 @@ fn read(folder: &Path) -> Result<Kept, String> {
 }
 
 fn json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, String> {
-    let failed = |error: &dyn std::fmt::Display| format!("failed to read {}: {error}", path.display());
+    let failed =
+        |error: &dyn std::fmt::Display| format!("failed to read {}: {error}", path.display());
     let text = fs::read(path).map_err(|error| failed(&error))?;
     serde_json::from_slice(&text).map_err(|error| failed(&error))
 }

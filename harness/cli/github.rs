@@ -31,16 +31,15 @@ impl Silence {
 
 /// Appends the summary where GitHub asks for one, and prints the annotations with `--format github`. `folder` is the run's,
 /// as the user would type it.
-pub fn tell(
-    run: &EndedRun<'_>,
-    folder: &str,
-    silence: Option<Silence>,
-) -> Ended {
+pub fn tell(run: &EndedRun<'_>, folder: &str, silence: Option<Silence>) -> Ended {
     if let Some(page) = std::env::var_os(SUMMARY).filter(|path| !path.is_empty())
         && let Err(error) = append(Path::new(&page), &render_summary(run))
     {
         // The results are in their files; a page that cannot be written changes none of them.
-        complain(&format!("failed to write the summary to {}: {error}", page.display()));
+        complain(&format!(
+            "failed to write the summary to {}: {error}",
+            page.display()
+        ));
     }
     match silence {
         Some(silence) => {

@@ -209,7 +209,9 @@ impl Show {
     fn trial(&self, result: &TrialResult) -> Ended {
         let text = match self.format {
             // What did not run, and why something did not hold, stands below the table.
-            Format::Pretty | Format::Github if result.verdict == TrialVerdict::Ignored => return Ended::Held,
+            Format::Pretty | Format::Github if result.verdict == TrialVerdict::Ignored => {
+                return Ended::Held;
+            }
             Format::Pretty | Format::Github => {
                 let line = pretty_line(result, &self.style);
                 format!("{}\n", line.lines().next().unwrap_or_default())
@@ -272,7 +274,7 @@ fn census(wanted: &[Candidate], left: &[Candidate]) -> Vec<report::Population> {
         .map(|candidate| entry(candidate, candidate.ignored.clone()))
         .chain(
             left.iter()
-                .map(|candidate| entry(candidate, Some("filtered out".to_owned()))),
+                .map(|candidate| entry(candidate, Some(report::FILTERED_OUT.to_owned()))),
         )
         .collect()
 }

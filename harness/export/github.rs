@@ -55,6 +55,15 @@ pub fn render_annotations(run: &EndedRun<'_>, folder: &str) -> String {
             });
         }
     }
+    if !run.has_run() {
+        errors.push(Annotation {
+            level: "error",
+            worst: Kind::Error,
+            place: None,
+            title: "cargo drill".to_owned(),
+            text: "Nothing was run, so nothing is proven.".to_owned(),
+        });
+    }
     errors.sort_by_key(|annotation| annotation.worst);
     let mut out = String::new();
     for annotation in errors.iter().chain(&warnings) {

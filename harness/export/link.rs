@@ -28,7 +28,10 @@ mod tests {
 
     #[test]
     fn a_path_cannot_name_a_scheme_or_leave_its_attribute() {
-        assert_eq!(uri("deploy__sent~2/journal.jsonl"), "deploy__sent~2/journal.jsonl");
+        assert_eq!(
+            uri("deploy__sent~2/journal.jsonl"),
+            "deploy__sent~2/journal.jsonl"
+        );
         assert_eq!(uri("javascript:x"), "javascript%3Ax");
         assert_eq!(uri("a b\"><c"), "a%20b%22%3E%3Cc");
     }

@@ -60,7 +60,10 @@ mod tests {
 
     #[test]
     fn markup_is_text() {
-        assert_eq!(inert("a|b <i> [x](y) `z`"), "a\\|b \\<i\\> \\[x\\](y) \\`z\\`");
+        assert_eq!(
+            inert("a|b <i> [x](y) `z`"),
+            "a\\|b \\<i\\> \\[x\\](y) \\`z\\`"
+        );
         assert_eq!(inert("two\n# lines"), "two \\# lines");
         assert_eq!(inert("- no list"), "\\- no list");
     }

@@ -24,7 +24,7 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
-use crate::report::{DrillFacts, Population, Results, RunFacts};
+use crate::report::{DrillFacts, Population, Results, RunFacts, TrialVerdict};
 
 pub use controls::{
     Cell, Control, Gap, Matrix, NotRun, Proof, Row, State, render_csv, render_html, render_table,
@@ -95,6 +95,12 @@ impl<'a> EndedRun<'a> {
     fn population(&self, drill: &str) -> impl Iterator<Item = &'a Population> {
         let all = self.facts.population.iter();
         all.filter(move |found| found.drill == drill)
+    }
+
+    /// Whether any trial was run. Where all were ignored nothing was, and nothing is fine.
+    fn has_run(&self) -> bool {
+        let mut trials = self.results.trials.iter();
+        trials.any(|trial| trial.verdict != TrialVerdict::Ignored)
     }
 
     /// Why a question is known to be broken, as the drill has it.

@@ -34,7 +34,10 @@ pub fn render_oscal(runs: &[EndedRun<'_>]) -> Result<String, ExportError> {
     let matrix = Matrix::of(runs);
     let tokens = tokens(&matrix);
     let started = runs.iter().map(|run| run.results.started.as_str()).min();
-    let ended = runs.iter().filter_map(|run| run.results.finished.as_deref()).max();
+    let ended = runs
+        .iter()
+        .filter_map(|run| run.results.finished.as_deref())
+        .max();
     let title = match runs {
         [run] => format!("Crash drills, run {}", run.results.run),
         _ => format!("Crash drills, {} runs", runs.len()),
@@ -54,7 +57,10 @@ pub fn render_oscal(runs: &[EndedRun<'_>]) -> Result<String, ExportError> {
         result["end"] = json!(ended);
     }
     // OSCAL has no empty lists.
-    let observations: Vec<Value> = runs.iter().flat_map(|run| observations(*run, &names)).collect();
+    let observations: Vec<Value> = runs
+        .iter()
+        .flat_map(|run| observations(*run, &names))
+        .collect();
     if !observations.is_empty() {
         result["observations"] = json!(observations);
     }
@@ -129,7 +135,12 @@ fn run_props(runs: &[EndedRun<'_>]) -> Vec<Value> {
         props.extend(prop("run", run.results.run.as_str()));
         let commit = run.facts.commit.as_ref();
         props.extend(commit.and_then(|commit| prop("commit", &commit.id)));
-        props.extend(run.facts.cell.as_deref().and_then(|cell| prop("cell", cell)));
+        props.extend(
+            run.facts
+                .cell
+                .as_deref()
+                .and_then(|cell| prop("cell", cell)),
+        );
     }
     props
 }
@@ -176,7 +187,10 @@ fn local_definitions(runs: &[EndedRun<'_>], names: &Names) -> Value {
 fn server(run: &EndedRun<'_>, name: &str, names: &Names) -> Value {
     let facts = run.drill(name);
     let about = facts.and_then(|drill| drill.about.as_deref());
-    let about = about.map_or_else(|| format!("The server of the drill {name}."), ToOwned::to_owned);
+    let about = about.map_or_else(
+        || format!("The server of the drill {name}."),
+        ToOwned::to_owned,
+    );
     let mut props: Vec<Value> = prop("drill", name).into_iter().collect();
     if let Some(drill) = facts {
         props.extend(prop("drill-file", &run.file_of(drill)));
@@ -216,7 +230,10 @@ fn reviewed(matrix: &Matrix, tokens: &BTreeMap<String, String>) -> Value {
             })
         })
         .collect();
-    let objectives: Vec<Value> = tokens.values().map(|token| json!({ "objective-id": token })).collect();
+    let objectives: Vec<Value> = tokens
+        .values()
+        .map(|token| json!({ "objective-id": token }))
+        .collect();
     json!({
         "control-selections": selections,
         "control-objective-selections": [{ "include-objectives": objectives }],
@@ -285,7 +302,11 @@ impl Said<'_> {
             let because = run.known_because(&trial.drill, answer.question);
             props.extend(prop("known", because.unwrap_or("listed by the drill")));
         }
-        let collected = run.results.finished.as_deref().unwrap_or(&run.results.started);
+        let collected = run
+            .results
+            .finished
+            .as_deref()
+            .unwrap_or(&run.results.started);
         let mut observation = json!({
             "uuid": names.observation(run.results.run.as_str(), &trial.name, &self.about),
             "title": format!("{} at {}: {verdict}", self.about, inert(&trial.name)),
@@ -304,7 +325,11 @@ impl Said<'_> {
         if let Some(bundle) = bundle {
             let path = |file: &str| uri(&format!("{}{bundle}/{file}", run.folder));
             let events = self.answer.map(|answer| &answer.evidence);
-            let events: Vec<String> = events.into_iter().flatten().map(ToString::to_string).collect();
+            let events: Vec<String> = events
+                .into_iter()
+                .flatten()
+                .map(ToString::to_string)
+                .collect();
             let journal = match events.as_slice() {
                 [] => "The trial's journal.".to_owned(),
                 events => format!("The trial's journal, events {}.", events.join(", ")),
@@ -358,7 +383,9 @@ fn finding(control: &Control, tokens: &BTreeMap<String, String>, names: &Names) 
         })
         .collect();
     if !related.is_empty() {
-        let related = related.into_iter().map(|uuid| json!({ "observation-uuid": uuid }));
+        let related = related
+            .into_iter()
+            .map(|uuid| json!({ "observation-uuid": uuid }));
         finding["related-observations"] = related.collect();
     }
     finding
@@ -384,7 +411,11 @@ fn plan_resource(runs: &[EndedRun<'_>], uuid: &str) -> Value {
 /// What OSCAL takes for a control's identifier, for each control by name: a token begins with a letter and has no spaces.
 /// `AC-2(1)` is `ac-2.1`, as NIST writes it. Where two names come to the same, they get a tail made of their digest.
 fn tokens(matrix: &Matrix) -> BTreeMap<String, String> {
-    let names: Vec<&str> = matrix.controls.iter().map(|control| control.name.as_str()).collect();
+    let names: Vec<&str> = matrix
+        .controls
+        .iter()
+        .map(|control| control.name.as_str())
+        .collect();
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for name in &names {
         *counts.entry(token(name)).or_default() += 1;

@@ -23,9 +23,7 @@ pub fn asks(question: Question) -> &'static str {
         Question::Ownership => {
             "Did a record name the run, the process, the approval and the operation before dispatch, and the outcome after?"
         }
-        Question::Revocation => {
-            "After revoking, is every call refused, and each refusal recorded?"
-        }
+        Question::Revocation => "After revoking, is every call refused, and each refusal recorded?",
         Question::Protocol => "Is every byte on stdout JSON-RPC, and no answer lost?",
         Question::Secrets => {
             "Did the credential appear in arguments, in a log, in a process that should not hold it?"
@@ -61,7 +59,9 @@ pub fn broken_looks_like(question: Question) -> &'static str {
             "A cached credential is still taken, or a refusal is recorded as a success."
         }
         Question::Protocol => "A log line is on stdout, or an answer is lost with exit status 0.",
-        Question::Secrets => "The token is in the process list, on stderr, in a helper's environment.",
+        Question::Secrets => {
+            "The token is in the process list, on stderr, in a helper's environment."
+        }
         Question::Resources => "A lock is left, or something grows with each session.",
     }
 }

@@ -13,7 +13,8 @@ use crate::judge::Answer;
 use crate::report::{TrialResult, TrialVerdict, one_line};
 use crate::spec::Question;
 
-const SCHEMA: &str = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
+const SCHEMA: &str =
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
 /// Where the questions are described.
 const HOME: &str = "https://crates.io/crates/cargo-drill";
 /// The base of the drills' files: the top of the repository.
@@ -80,7 +81,11 @@ fn rule(question: Question) -> Value {
     plain_rule(
         &question.to_string(),
         asks(question),
-        &format!("{} Broken looks like this: {}", asks(question), broken_looks_like(question)),
+        &format!(
+            "{} Broken looks like this: {}",
+            asks(question),
+            broken_looks_like(question)
+        ),
     )
 }
 
@@ -113,7 +118,11 @@ fn failures(run: &EndedRun<'_>, trial: &TrialResult, objection: &Objection<'_>) 
         result
     };
     if objection.answers.is_empty() {
-        let rule = if objection.kind == Kind::Snapshot { SNAPSHOT } else { TRIAL };
+        let rule = if objection.kind == Kind::Snapshot {
+            SNAPSHOT
+        } else {
+            TRIAL
+        };
         return vec![of(rule, None)];
     }
     let answers = objection.answers.iter();
@@ -124,7 +133,12 @@ fn failures(run: &EndedRun<'_>, trial: &TrialResult, objection: &Objection<'_>) 
 
 fn known(run: &EndedRun<'_>, trial: &TrialResult, answer: &Answer) -> Value {
     let rule = answer.question.to_string();
-    let text = format!("{rule} {} at {}: {}", answer.verdict, trial.name, trial.sentence_of(answer));
+    let text = format!(
+        "{rule} {} at {}: {}",
+        answer.verdict,
+        trial.name,
+        trial.sentence_of(answer)
+    );
     let mut result = result(run, trial, &rule, Some(answer), &text);
     let because = run.known_because(&trial.drill, answer.question);
     result["level"] = json!("note");
@@ -221,7 +235,11 @@ fn artifacts(run: &EndedRun<'_>) -> Vec<Value> {
 
 fn properties(run: &EndedRun<'_>) -> Value {
     let counts = run.results.counts();
-    let not_run = run.facts.population.iter().filter(|found| found.not_run.is_some());
+    let not_run = run
+        .facts
+        .population
+        .iter()
+        .filter(|found| found.not_run.is_some());
     let mut properties = json!({
         "run": run.results.run,
         "trials": {
@@ -249,7 +267,9 @@ fn fingerprint(trial: &TrialResult, rule: &str) -> String {
 }
 
 fn rule_index(rule: &str) -> usize {
-    let question = Question::ALL.iter().position(|question| question.to_string() == rule);
+    let question = Question::ALL
+        .iter()
+        .position(|question| question.to_string() == rule);
     question.unwrap_or(Question::ALL.len() + usize::from(rule == TRIAL))
 }
 

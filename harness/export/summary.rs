@@ -9,7 +9,7 @@ use super::objection::{excused, objections};
 use super::{EndedRun, Kind, Matrix, inert};
 use crate::journal::excerpt;
 use crate::judge::Answer;
-use crate::report::{Shape, Style, TrialResult, TrialVerdict, one_line, tally};
+use crate::report::{FILTERED_OUT, Shape, Style, TrialResult, TrialVerdict, one_line, tally};
 use crate::spec::Question;
 
 /// In bytes. Other commands of the same step write into the same file.
@@ -71,18 +71,23 @@ fn header(run: &EndedRun<'_>) -> String {
         code(run.results.run.as_str())
     );
     if let Some(commit) = &run.facts.commit {
-        let dirty = if commit.dirty == Some(true) { ", with changes" } else { "" };
+        let dirty = if commit.dirty == Some(true) {
+            ", with changes"
+        } else {
+            ""
+        };
         let _ = write!(header, ", commit {}{dirty}", code(&commit.id));
     }
     if run.results.finished.is_none() {
         header.push_str(", which did not end");
     }
-    let ran = |trial: &TrialResult| trial.verdict != TrialVerdict::Ignored;
-    if !run.results.trials.iter().any(ran) {
+    if !run.has_run() {
         header.push_str(". Nothing was run, so nothing is proven");
     }
     let left = run.facts.population.iter();
-    let left = left.filter(|found| found.not_run.as_deref() == Some("filtered out")).count();
+    let left = left
+        .filter(|found| found.not_run.as_deref() == Some(FILTERED_OUT))
+        .count();
     if left > 0 {
         let _ = write!(header, ". {left} more were filtered out");
     }
@@ -93,14 +98,24 @@ fn header(run: &EndedRun<'_>) -> String {
 fn table(page: &mut Page, trials: &[&TrialResult]) {
     let asked: Vec<Question> = Question::ALL
         .into_iter()
-        .filter(|question| trials.iter().any(|trial| shape_of(trial, *question).is_some()))
+        .filter(|question| {
+            trials
+                .iter()
+                .any(|trial| shape_of(trial, *question).is_some())
+        })
         .collect();
     if trials.is_empty() {
         return;
     }
-    let heads: Vec<String> = asked.iter().map(|question| format!(" {question} |")).collect();
+    let heads: Vec<String> = asked
+        .iter()
+        .map(|question| format!(" {question} |"))
+        .collect();
     let rules = " --- |".repeat(asked.len());
-    page.always(&format!("| drill | trials |{}\n| --- | --- |{rules}\n", heads.concat()));
+    page.always(&format!(
+        "| drill | trials |{}\n| --- | --- |{rules}\n",
+        heads.concat()
+    ));
     let drills = trials.chunk_by(|a, b| a.drill == b.drill);
     page.list(drills.map(|of_drill| table_row(of_drill, &asked)), "drills");
 }
@@ -150,7 +165,10 @@ fn shape_of(trial: &TrialResult, question: Question) -> Option<Shape> {
     if trial.error.is_some() {
         return Some(Shape::Error);
     }
-    let answer = trial.answers.iter().find(|answer| answer.question == question);
+    let answer = trial
+        .answers
+        .iter()
+        .find(|answer| answer.question == question);
     let skipped = trial.skipped.iter().any(|left| left.question == question);
     answer.map(Shape::of).or(skipped.then_some(Shape::Skipped))
 }
@@ -220,7 +238,9 @@ fn known(page: &mut Page, run: &EndedRun<'_>, trials: &[&TrialResult]) {
 
 fn known_item(run: &EndedRun<'_>, trial: &TrialResult, answer: &Answer) -> String {
     let because = run.known_because(&trial.drill, answer.question);
-    let because = because.map_or(String::new(), |because| format!(" Known: {}", sentence(because)));
+    let because = because.map_or(String::new(), |because| {
+        format!(" Known: {}", sentence(because))
+    });
     format!(
         "- **{}** {}: {}{because}\n",
         inert(&trial.name),
@@ -238,11 +258,13 @@ fn ignored(page: &mut Page, run: &EndedRun<'_>, trials: &[&TrialResult]) {
     let interrupted = run.facts.population.iter().filter_map(|found| {
         let reason = found.not_run.as_deref()?;
         let is_told = |trial: &&TrialResult| Some(&trial.name) == found.trial.as_ref();
-        let other = reason != "filtered out" && !trials.iter().any(is_told);
+        let other = reason != FILTERED_OUT && !trials.iter().any(is_told);
         other.then_some((found.drill.as_str(), reason))
     });
     for (drill, reason) in ignored.chain(interrupted) {
-        let same = groups.iter_mut().find(|(d, r, _)| *d == drill && *r == reason);
+        let same = groups
+            .iter_mut()
+            .find(|(d, r, _)| *d == drill && *r == reason);
         match same {
             Some((_, _, count)) => *count += 1,
             None => groups.push((drill, reason, 1)),
@@ -254,7 +276,11 @@ fn ignored(page: &mut Page, run: &EndedRun<'_>, trials: &[&TrialResult]) {
     page.always("### Not run\n\n");
     let items = groups.into_iter().map(|(drill, reason, count)| {
         let plural = if count == 1 { "" } else { "s" };
-        format!("- **{}**, {count} trial{plural}: {}\n", inert(drill), sentence(reason))
+        format!(
+            "- **{}**, {count} trial{plural}: {}\n",
+            inert(drill),
+            sentence(reason)
+        )
     });
     page.list(items, "drills");
 }

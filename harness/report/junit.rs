@@ -167,7 +167,12 @@ mod tests {
             .map(|suite| (suite.name.as_str(), suite.test_cases.len()))
             .collect();
         assert_eq!(suites, [("deploy", 3), ("notes", 3)]);
-        assert!(report.test_suites.iter().all(|suite| suite.timestamp.is_some()));
+        assert!(
+            report
+                .test_suites
+                .iter()
+                .all(|suite| suite.timestamp.is_some())
+        );
         // Broken, and a snapshot that differs.
         assert_eq!((report.failures, report.errors), (2, 1));
         assert_eq!(parsed(&eventful(), true).failures, 3);
@@ -207,7 +212,10 @@ mod tests {
         let case = &report.test_suites[0].test_cases[0];
         let said = case.system_out.as_ref().unwrap().as_str().to_owned();
         let lines: Vec<&str> = said.lines().collect();
-        assert_eq!(lines[0], "[[PROPERTY|repeats=held in 19 of 20, broken in 1]]");
+        assert_eq!(
+            lines[0],
+            "[[PROPERTY|repeats=held in 19 of 20, broken in 1]]"
+        );
         assert_eq!(lines[1], "[[PROPERTY|bundle=deploy__sent]]");
         assert_eq!(lines[2], "[[PROPERTY|bundle=deploy__sent~2]]");
         assert_eq!(lines.len(), 21);

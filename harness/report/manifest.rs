@@ -19,6 +19,8 @@ use super::subject::DrillFacts;
 
 /// The manifest's own file, in the run's folder.
 pub(crate) const MANIFEST: &str = "manifest.json";
+/// Why a trial was not run that nobody asked for.
+pub(crate) const FILTERED_OUT: &str = "filtered out";
 const SCHEMA: u32 = 1;
 
 /// The whole of a run.

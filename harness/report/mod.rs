@@ -48,6 +48,7 @@ pub use contents::{FileEntry, JournalEnd, NotAFile};
 pub use incident::render_incidents;
 pub use junit::render_junit;
 pub use lines::{json_line, pretty_line, terse_mark};
+pub(crate) use manifest::FILTERED_OUT;
 pub use manifest::{Discrepancy, Manifest, Population, RunFacts, verify, write_manifest};
 pub use outcome::{SnapshotState, TrialName, TrialResult, TrialVerdict, concealed};
 pub use progress::Progress;

@@ -180,7 +180,10 @@ mod tests {
         assert_eq!(clean.folder, None);
         let below = at.join("a b/c");
         std::fs::create_dir_all(&below).unwrap();
-        assert_eq!(Commit::at(&below).unwrap().folder.as_deref(), Some("a b/c/"));
+        assert_eq!(
+            Commit::at(&below).unwrap().folder.as_deref(),
+            Some("a b/c/")
+        );
     }
 
     #[test]

@@ -9,8 +9,16 @@ pub fn render_csv(matrix: &Matrix) -> Result<String, ExportError> {
         .terminator(csv::Terminator::CRLF)
         .from_writer(Vec::new());
     writer.write_record([
-        "control", "control_state", "drill", "server", "question", "state", "reason", "trials",
-        "trials_not_run", "evidence",
+        "control",
+        "control_state",
+        "drill",
+        "server",
+        "question",
+        "state",
+        "reason",
+        "trials",
+        "trials_not_run",
+        "evidence",
     ])?;
     for control in &matrix.controls {
         for row in &control.rows {
@@ -32,19 +40,26 @@ pub fn render_csv(matrix: &Matrix) -> Result<String, ExportError> {
             }
         }
     }
-    let bytes = writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))?;
+    let bytes = writer
+        .into_inner()
+        .map_err(|error| csv::Error::from(error.into_error()))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Where the answer's evidence is, or the trial's name where it has no folder.
 fn link(proof: &Proof) -> String {
     let journal = |href: &String| format!("{href}/journal.jsonl");
-    proof.href.as_ref().map_or_else(|| proof.trial.replace(' ', "_"), journal)
+    proof
+        .href
+        .as_ref()
+        .map_or_else(|| proof.trial.replace(' ', "_"), journal)
 }
 
 /// A spreadsheet takes what begins like this for a formula; an apostrophe says that it is text.
 fn plain(field: &str) -> String {
-    let is_formula = field.starts_with(['=', '+', '-', '@', '\t', '\r', '\n', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}']);
+    let is_formula = field.starts_with([
+        '=', '+', '-', '@', '\t', '\r', '\n', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}',
+    ]);
     if is_formula {
         format!("'{field}")
     } else {

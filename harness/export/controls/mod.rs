@@ -151,10 +151,7 @@ impl State {
 
     /// Whether a control can hold although this cell is in this state.
     fn says_nothing(&self) -> bool {
-        matches!(
-            self,
-            Self::NotEvidenced(Gap::NotAsked | Gap::LeftOut(_))
-        )
+        matches!(self, Self::NotEvidenced(Gap::NotAsked | Gap::LeftOut(_)))
     }
 }
 
@@ -217,7 +214,10 @@ impl Control {
             }
             for cell in &row.cells {
                 if let State::NotEvidenced(Gap::LeftOut(reason)) = &cell.state {
-                    notes.push(format!("{} leaves out {}: {reason}", row.drill, cell.question));
+                    notes.push(format!(
+                        "{} leaves out {}: {reason}",
+                        row.drill, cell.question
+                    ));
                 }
             }
         }
@@ -296,7 +296,11 @@ impl<'a> Trials<'a> {
                     let reason = trial.reason.as_deref().unwrap_or("it was ignored");
                     trials.was_not_run(&trial.name, reason);
                 } else {
-                    trials.ran.entry(&trial.name).or_default().push((*run, trial));
+                    trials
+                        .ran
+                        .entry(&trial.name)
+                        .or_default()
+                        .push((*run, trial));
                 }
             }
             for found in run.population(drill) {
@@ -333,12 +337,16 @@ impl<'a> Trials<'a> {
             .results()
             .filter_map(|(run, trial)| self.proof(question, run, trial))
             .collect();
-        let worst = proofs.iter().map(|proof| State::of(proof.verdict, proof.known));
+        let worst = proofs
+            .iter()
+            .map(|proof| State::of(proof.verdict, proof.known));
         let state = worst.max().unwrap_or_else(|| {
             let mut skipped = self.results().flat_map(|(_, trial)| &trial.skipped);
             State::NotEvidenced(match skipped.find(|left| left.question == question) {
                 Some(left) => Gap::LeftOut(one_line(&left.reason)),
-                None if self.ran.is_empty() => Gap::NotRun("no trial of the drill was run".to_owned()),
+                None if self.ran.is_empty() => {
+                    Gap::NotRun("no trial of the drill was run".to_owned())
+                }
                 None => Gap::NotAsked,
             })
         });
@@ -393,7 +401,10 @@ impl<'a> Trials<'a> {
     }
 
     fn would_be_asked(&self, question: Question) -> bool {
-        let mut answered = self.results().flat_map(|(_, trial)| &trial.answers).peekable();
+        let mut answered = self
+            .results()
+            .flat_map(|(_, trial)| &trial.answers)
+            .peekable();
         let mut skipped = self.results().flat_map(|(_, trial)| &trial.skipped);
         if answered.peek().is_none() {
             return !skipped.any(|left| left.question == question);

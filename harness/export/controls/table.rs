@@ -23,7 +23,10 @@ pub fn render_table(matrix: &Matrix, style: &Style) -> String {
         .max(INDENT + drill)
         .min(style.width / 2);
     let mut out = String::new();
-    let heads: Vec<String> = Question::ALL.iter().map(|question| head(*question)).collect();
+    let heads: Vec<String> = Question::ALL
+        .iter()
+        .map(|question| head(*question))
+        .collect();
     let head = format!("{}{}", " ".repeat(first), heads.concat());
     let _ = writeln!(out, "{}", style.dim(&head));
     for control in &matrix.controls {
@@ -42,7 +45,11 @@ fn head(question: Question) -> String {
 
 fn write_control(out: &mut String, control: &Control, first: usize, style: Style) {
     let state = style.paint(shape(&control.state), control.state.word());
-    let _ = writeln!(out, "{}  {state}", style.bold(&filled(&control.name, first)));
+    let _ = writeln!(
+        out,
+        "{}  {state}",
+        style.bold(&filled(&control.name, first))
+    );
     for row in &control.rows {
         let name = format!("{}{}", " ".repeat(INDENT), row.drill);
         let mut line = filled(&name, first);
@@ -69,7 +76,10 @@ fn write_control(out: &mut String, control: &Control, first: usize, style: Style
 fn evidence(out: &mut String, row: &Row, style: Style) {
     for cell in &row.cells {
         let worse = |state: &State| *state > State::Held;
-        let bad = cell.proofs.iter().filter(|proof| worse(&State::of(proof.verdict, proof.known)));
+        let bad = cell
+            .proofs
+            .iter()
+            .filter(|proof| worse(&State::of(proof.verdict, proof.known)));
         for proof in bad {
             let state = State::of(proof.verdict, proof.known);
             let label = format!("{} {}  ", cell.question, state.word());
@@ -109,7 +119,11 @@ fn legend(out: &mut String, matrix: &Matrix, style: Style) {
         .filter(|state| states.contains(state.word()))
         .map(|state| {
             let shape = shape(state);
-            format!("{} {}", style.paint(shape, style.shape(shape)), state.word())
+            format!(
+                "{} {}",
+                style.paint(shape, style.shape(shape)),
+                state.word()
+            )
         })
         .collect();
     let _ = writeln!(out, "{}", drawn.join("   "));
