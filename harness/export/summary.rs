@@ -123,26 +123,34 @@ fn table(page: &mut Page, trials: &[&TrialResult]) {
 fn table_row(trials: &[&TrialResult], asked: &[Question]) -> String {
     let drill = trials.first().map_or("", |trial| trial.drill.as_str());
     let mut row = format!("| {} |", inert(drill));
-    let words = [
+    let verdicts = [
         TrialVerdict::Error,
         TrialVerdict::Broken,
         TrialVerdict::Unproven,
         TrialVerdict::Held,
         TrialVerdict::Ignored,
     ];
-    let counts: Vec<String> = words
+    let counts: Vec<String> = verdicts
         .iter()
-        .filter_map(|word| {
-            let count = trials.iter().filter(|trial| trial.verdict == *word).count();
-            (count > 0).then(|| format!("{count} {word}"))
+        .filter_map(|verdict| {
+            let of_verdict = trials.iter().filter(|trial| trial.verdict == *verdict);
+            let count = of_verdict.count();
+            (count > 0).then(|| format!("{count} {verdict}"))
         })
         .collect();
     let _ = write!(row, " {} |", counts.join(", "));
+    // One that could not be carried through counts where the others were asked, or everywhere where none was.
+    let failed = trials.iter().filter(|trial| trial.error.is_some()).count();
+    let nobody_answered = trials.iter().all(|trial| trial.answers.is_empty());
     for question in asked {
-        let shapes: Vec<Shape> = trials
+        let mut shapes: Vec<Shape> = trials
             .iter()
+            .filter(|trial| trial.error.is_none())
             .filter_map(|trial| shape_of(trial, *question))
             .collect();
+        if !shapes.is_empty() || nobody_answered {
+            shapes.extend(std::iter::repeat_n(Shape::Error, failed));
+        }
         let worst = shapes.iter().copied().max_by_key(|shape| badness(*shape));
         let cell = match worst {
             None => Style::plain(0).shape(Shape::NotAsked).to_owned(),
@@ -162,9 +170,6 @@ fn table_row(trials: &[&TrialResult], asked: &[Question]) -> String {
 
 /// What a trial says to a question; nothing where it was not asked.
 fn shape_of(trial: &TrialResult, question: Question) -> Option<Shape> {
-    if trial.error.is_some() {
-        return Some(Shape::Error);
-    }
     let answer = trial
         .answers
         .iter()

@@ -244,8 +244,8 @@ fn the_summary_says_what_did_not_hold_and_how_to_see_it_again() {
     let said = render_summary(&EndedRun::new(&run, &facts, false));
     for expected in [
         "**6 trials: 3 held, 1 broken, 1 error, 1 ignored, 1 new snapshot, 1 differing snapshot**",
-        "| deploy | 1 broken, 2 held | ✓ held |",
-        "| (✗) known 1/3 |",
+        "| deploy | 1 broken, 2 held | (✗) known 1/3 | ✓ held | ? unproven 1/3 |",
+        "| notes | 1 error, 1 held, 1 ignored | ! error 1/2 | ! error 1/2 | ! error 1/2 | · | · |",
         "- **deploy::after-acceptance** (`tools/my drills/drills/deploy.yaml`, line 11)",
         "  - quiet unproven: The quiet period was cut short",
         "  - again: `cargo drill deploy::after-acceptance --exact`",

@@ -228,29 +228,25 @@ impl Control {
 impl Row {
     fn of(drill: &DrillFacts, runs: &[EndedRun<'_>]) -> Self {
         let trials = Trials::of(&drill.drill, runs);
-        let ran = trials.ran.len();
-        let cells: Vec<Cell> = Question::ALL
-            .into_iter()
-            .map(|question| trials.cell(question))
-            .collect();
         let mut row = Self {
             drill: printable(&drill.drill),
             about: drill.about.as_deref().map(one_line),
             server: one_line(&drill.server.command.join(" ")),
-            state: State::Held,
-            ran,
+            state: State::NotEvidenced(Gap::NotAsked),
+            ran: trials.ran.len(),
             not_run: trials.not_run(),
-            cells,
+            cells: Vec::new(),
         };
-        let answers = row.cells.iter().map(|cell| &cell.state);
-        let worst = answers.filter(|state| !state.says_nothing()).max().cloned();
-        let missing = row.shortfall();
-        let missing = missing.map(|reason| State::NotEvidenced(Gap::NotRun(reason)));
-        row.state = worst
-            .into_iter()
-            .chain(missing)
-            .max()
-            .unwrap_or(State::NotEvidenced(Gap::NotAsked));
+        let missing = row.shortfall().map(Gap::NotRun).map(State::NotEvidenced);
+        let questions = Question::ALL.into_iter();
+        row.cells = questions
+            .map(|question| trials.cell(question, missing.as_ref()))
+            .collect();
+        let answered = row.cells.iter().map(|cell| &cell.state);
+        let answered = answered.filter(|state| !state.says_nothing()).cloned();
+        if let Some(worst) = answered.chain(missing).max() {
+            row.state = worst;
+        }
         row
     }
 
@@ -332,7 +328,8 @@ impl<'a> Trials<'a> {
         self.ran.values().flatten().copied()
     }
 
-    fn cell(&self, question: Question) -> Cell {
+    /// `missing` is what is said where no trial was run at all.
+    fn cell(&self, question: Question, missing: Option<&State>) -> Cell {
         let proofs: Vec<Proof> = self
             .results()
             .filter_map(|(run, trial)| self.proof(question, run, trial))
@@ -342,13 +339,12 @@ impl<'a> Trials<'a> {
             .map(|proof| State::of(proof.verdict, proof.known));
         let state = worst.max().unwrap_or_else(|| {
             let mut skipped = self.results().flat_map(|(_, trial)| &trial.skipped);
-            State::NotEvidenced(match skipped.find(|left| left.question == question) {
-                Some(left) => Gap::LeftOut(one_line(&left.reason)),
-                None if self.ran.is_empty() => {
-                    Gap::NotRun("no trial of the drill was run".to_owned())
-                }
-                None => Gap::NotAsked,
-            })
+            let skipped = skipped.find(|left| left.question == question);
+            match (skipped, missing) {
+                (Some(left), _) => State::NotEvidenced(Gap::LeftOut(one_line(&left.reason))),
+                (None, Some(missing)) if self.ran.is_empty() => missing.clone(),
+                (None, _) => State::NotEvidenced(Gap::NotAsked),
+            }
         });
         Cell {
             question,
