@@ -85,12 +85,20 @@ fn read_all(named: &[PathBuf], folders: &Folders) -> Result<Vec<Kept>, String> {
         } else {
             runs_folder(folders)?.join(name)
         };
+        found.push(folder);
+    }
+    let mut kept: Vec<Kept> = Vec::new();
+    for folder in found {
+        let run = read(&folder)?;
         // A run that is named twice is one run.
-        if !found.contains(&folder) {
-            found.push(folder);
+        if !kept
+            .iter()
+            .any(|other| other.results.run == run.results.run)
+        {
+            kept.push(run);
         }
     }
-    found.iter().map(|folder| read(folder)).collect()
+    Ok(kept)
 }
 
 /// `reports/runs`. Where the reports are named, no drills are needed.

@@ -45,7 +45,7 @@ pub fn render_annotations(run: &EndedRun<'_>, folder: &str) -> String {
         }
         for answer in excused(trial) {
             let because = run.known_because(&trial.drill, answer.question);
-            let because = because.map_or(String::new(), |because| format!(" Known: {because}"));
+            let because = because.map_or(String::new(), |because| format!(" (known: {because})"));
             warnings.push(Annotation {
                 level: "warning",
                 worst: Kind::Broken,

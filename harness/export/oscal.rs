@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::controls::{Control, Matrix, State};
 use super::{EndedRun, ExportError, asks, inert, uri};
-use crate::journal::hex;
+use crate::journal::{hex, printable};
 use crate::judge::{Answer, Verdict};
 use crate::report::{TrialResult, one_line};
 
@@ -121,7 +121,7 @@ impl Names {
     }
 
     fn observation(&self, run: &str, trial: &str, about: &str) -> String {
-        self.of_parts(&["observation", run, trial, about])
+        self.of_parts(&["observation", run, &printable(trial), about])
     }
 
     fn server(&self, drill: &str) -> String {
@@ -211,14 +211,18 @@ fn server(run: &EndedRun<'_>, name: &str, names: &Names) -> Value {
         "title": inert(title),
         "description": inert(&about),
         "props": props,
-        "status": { "state": "under-development" },
+        "status": { "state": "other", "remarks": "A server under drill; where it is in use is not known here." },
     })
 }
 
 /// Every control that a drill names, each with what the drills call it.
 fn reviewed(matrix: &Matrix, tokens: &BTreeMap<String, String>) -> Value {
     if matrix.controls.is_empty() {
-        return json!({ "control-selections": [{ "description": "No drill names a control." }] });
+        // A selection must select something: all of a plan that has no control is none.
+        return json!({ "control-selections": [{
+            "description": "No drill names a control, so none was assessed.",
+            "include-all": {},
+        }] });
     }
     let selections: Vec<Value> = tokens
         .iter()
@@ -420,7 +424,7 @@ fn tokens(matrix: &Matrix) -> BTreeMap<String, String> {
     for name in &names {
         *counts.entry(token(name)).or_default() += 1;
     }
-    let named = names.into_iter().map(|name| {
+    let all = names.into_iter().map(|name| {
         let token = token(name);
         let token = match counts.get(&token) {
             Some(1) => token,
@@ -428,7 +432,7 @@ fn tokens(matrix: &Matrix) -> BTreeMap<String, String> {
         };
         (name.to_owned(), token)
     });
-    named.collect()
+    all.collect()
 }
 
 fn token(name: &str) -> String {

@@ -46,7 +46,7 @@ pub fn render_sarif(run: &EndedRun<'_>) -> Result<String, ExportError> {
             "originalUriBaseIds": {
                 ROOT: { "description": { "text": "The top of the repository that holds the drills." } }
             },
-            "invocations": [invocation(run, notifications)],
+            "invocations": [invocation(run, &notifications)],
             "artifacts": artifacts(run),
             "columnKind": "unicodeCodePoints",
             "results": results,
@@ -204,7 +204,7 @@ fn notification(run: &EndedRun<'_>, trial: &TrialResult, objection: &Objection<'
     })
 }
 
-fn invocation(run: &EndedRun<'_>, notifications: Vec<Value>) -> Value {
+fn invocation(run: &EndedRun<'_>, notifications: &[Value]) -> Value {
     let has_failed = |trial: &TrialResult| trial.verdict == TrialVerdict::Error;
     let finished = run.results.finished.as_deref();
     let successful = finished.is_some() && !run.results.trials.iter().any(has_failed);

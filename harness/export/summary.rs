@@ -14,8 +14,10 @@ use crate::spec::Question;
 
 /// In bytes. Other commands of the same step write into the same file.
 const LONGEST: usize = 512 * 1024;
-/// What is kept back for the headings and for saying what was left out, in bytes.
-const KEPT: usize = 8 * 1024;
+/// How far the table may fill the page, then what did not hold, then the rest, which leaves room for headings.
+const TABLE: usize = LONGEST / 4;
+const BROKEN: usize = LONGEST * 3 / 4;
+const REST: usize = LONGEST - 8 * 1024;
 /// The longest sentence, in bytes, before what is not Markdown in it is escaped.
 const SENTENCE: usize = 1000;
 
@@ -44,11 +46,11 @@ impl Page {
         self.text.push_str(text);
     }
 
-    /// The items as far as there is room, and how many there are besides.
-    fn list(&mut self, items: impl Iterator<Item = String>, what: &str) {
+    /// The items until the page has so many bytes, and how many there are besides.
+    fn list(&mut self, items: impl Iterator<Item = String>, what: &str, up_to: usize) {
         let mut left = 0;
         for item in items {
-            if left == 0 && self.text.len() + item.len() <= LONGEST - KEPT {
+            if left == 0 && self.text.len() + item.len() <= up_to {
                 self.text.push_str(&item);
             } else {
                 left += 1;
@@ -117,7 +119,11 @@ fn table(page: &mut Page, trials: &[&TrialResult]) {
         heads.concat()
     ));
     let drills = trials.chunk_by(|a, b| a.drill == b.drill);
-    page.list(drills.map(|of_drill| table_row(of_drill, &asked)), "drills");
+    page.list(
+        drills.map(|of_drill| table_row(of_drill, &asked)),
+        "drills",
+        TABLE,
+    );
 }
 
 fn table_row(trials: &[&TrialResult], asked: &[Question]) -> String {
@@ -141,6 +147,9 @@ fn table_row(trials: &[&TrialResult], asked: &[Question]) -> String {
     let _ = write!(row, " {} |", counts.join(", "));
     // One that could not be carried through counts where the others were asked, or everywhere where none was.
     let failed = trials.iter().filter(|trial| trial.error.is_some()).count();
+    let has_run = trials
+        .iter()
+        .any(|trial| trial.verdict != TrialVerdict::Ignored);
     let nobody_answered = trials.iter().all(|trial| trial.answers.is_empty());
     for question in asked {
         let mut shapes: Vec<Shape> = trials
@@ -153,7 +162,8 @@ fn table_row(trials: &[&TrialResult], asked: &[Question]) -> String {
         }
         let worst = shapes.iter().copied().max_by_key(|shape| badness(*shape));
         let cell = match worst {
-            None => Style::plain(0).shape(Shape::NotAsked).to_owned(),
+            None if has_run => Style::plain(0).shape(Shape::NotAsked).to_owned(),
+            None => Style::plain(0).shape(Shape::Skipped).to_owned(),
             Some(shape) => {
                 let drawn = format!("{} {}", Style::plain(0).shape(shape), shape.word());
                 let same = shapes.iter().filter(|other| **other == shape).count();
@@ -200,7 +210,7 @@ fn broken(page: &mut Page, run: &EndedRun<'_>, trials: &[&TrialResult]) {
         return;
     }
     page.always("### What did not hold\n\n");
-    page.list(items.into_iter(), "trials");
+    page.list(items.into_iter(), "trials", BROKEN);
 }
 
 fn objections_of(run: &EndedRun<'_>, trial: &TrialResult) -> Option<String> {
@@ -238,13 +248,13 @@ fn known(page: &mut Page, run: &EndedRun<'_>, trials: &[&TrialResult]) {
         return;
     }
     page.always("### Known to be broken\n\n");
-    page.list(items.into_iter(), "answers");
+    page.list(items.into_iter(), "answers", REST);
 }
 
 fn known_item(run: &EndedRun<'_>, trial: &TrialResult, answer: &Answer) -> String {
     let because = run.known_because(&trial.drill, answer.question);
     let because = because.map_or(String::new(), |because| {
-        format!(" Known: {}", sentence(because))
+        format!(" (known: {})", sentence(because))
     });
     format!(
         "- **{}** {}: {}{because}\n",
@@ -287,7 +297,7 @@ fn ignored(page: &mut Page, run: &EndedRun<'_>, trials: &[&TrialResult]) {
             sentence(reason)
         )
     });
-    page.list(items, "drills");
+    page.list(items, "drills", REST);
 }
 
 fn controls(page: &mut Page, run: &EndedRun<'_>) {
@@ -303,7 +313,7 @@ fn controls(page: &mut Page, run: &EndedRun<'_>) {
         }
         item + "\n"
     });
-    page.list(items, "controls");
+    page.list(items, "controls", REST);
 }
 
 fn sentence(text: &str) -> String {

@@ -89,7 +89,8 @@ fn sarif_has_a_result_for_each_answer_that_did_not_hold() {
         ]
     );
     let reconcile = &run["results"][0];
-    let rule = &run["tool"]["driver"]["rules"][reconcile["ruleIndex"].as_u64().unwrap() as usize];
+    let index = usize::try_from(reconcile["ruleIndex"].as_u64().unwrap()).unwrap();
+    let rule = &run["tool"]["driver"]["rules"][index];
     assert_eq!(rule["id"], "reconcile");
     let place = &reconcile["locations"][0]["physicalLocation"];
     assert_eq!(place["region"]["startLine"], 11);
@@ -249,7 +250,7 @@ fn the_summary_says_what_did_not_hold_and_how_to_see_it_again() {
         "- **deploy::after-acceptance** (`tools/my drills/drills/deploy.yaml`, line 11)",
         "  - quiet unproven: The quiet period was cut short",
         "  - again: `cargo drill deploy::after-acceptance --exact`",
-        "Known: reported upstream",
+        "(known: reported upstream)",
         "- **notes**, 1 trial: fixtures/node/node\\_modules is missing",
         "- **SOC 2 CC7.4**: broken",
     ] {
@@ -278,10 +279,17 @@ fn a_summary_of_a_thousand_broken_trials_is_bounded_and_says_what_is_left_out() 
             )
         })
         .collect();
-    let run = results(trials);
-    let said = render_summary(&EndedRun::new(&run, &RunFacts::default(), false));
+    let mut run = results(trials);
+    run.trials.push(TrialResult::ignored(
+        &name("notes", CrashPoint::Sent),
+        "npm is missing",
+    ));
+    let said = render_summary(&EndedRun::new(&run, &facts(), false));
     assert!(said.len() < 512 * 1024, "{}", said.len());
     assert!(said.contains("more trials: see `results.json`"));
+    // There is room for what comes after it.
+    assert!(said.contains("npm is missing"));
+    assert!(said.contains("**SOC 2 CC7.4**: not evidenced"));
 }
 
 #[test]

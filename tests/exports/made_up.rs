@@ -24,7 +24,7 @@ fn results(trials: &[Value]) -> Results {
     .unwrap()
 }
 
-fn trial(drill: &str, point: &str, verdict: &str, more: Value) -> Value {
+fn trial(drill: &str, point: &str, verdict: &str, more: &Value) -> Value {
     let mut trial = json!({
         "name": format!("{drill}::{point}"),
         "drill": drill,
@@ -86,17 +86,17 @@ fn runs_of_every_kind_are_accepted() {
         "deploy",
         "sent",
         "ignored",
-        json!({ "reason": "no npm" }),
+        &json!({ "reason": "no npm" }),
     )]);
     let error = results(&[
-        trial("deploy", "sent", "error", json!({ "error": "no cell" })),
-        trial("deploy", "idle", "unproven", json!({})),
+        trial("deploy", "sent", "error", &json!({ "error": "no cell" })),
+        trial("deploy", "idle", "unproven", &json!({})),
     ]);
     let mut killed = results(&[trial(
         "deploy",
         "sent",
         "held",
-        json!({ "snapshot": "new" }),
+        &json!({ "snapshot": "new" }),
     )]);
     killed.finished = None;
     let hostile = results(&[
@@ -104,26 +104,26 @@ fn runs_of_every_kind_are_accepted() {
             "deploy",
             "sent",
             "broken",
-            json!({ "answers": answers("broken", HOSTILE), "bundle": "deploy__sent" }),
+            &json!({ "answers": answers("broken", HOSTILE), "bundle": "deploy__sent" }),
         ),
         trial(
             "deploy",
             "idle",
             "error",
-            json!({ "error": HOSTILE, "snapshot": "differs" }),
+            &json!({ "error": HOSTILE, "snapshot": "differs" }),
         ),
-        trial("notes", "sent", "ignored", json!({ "reason": HOSTILE })),
+        trial("notes", "sent", "ignored", &json!({ "reason": HOSTILE })),
         trial(
             HOSTILE,
             "startup",
             "unproven",
-            json!({ "answers": answers("unproven", HOSTILE) }),
+            &json!({ "answers": answers("unproven", HOSTILE) }),
         ),
         trial(
             "known",
             "sent",
             "held",
-            json!({
+            &json!({
                 "answers": [{ "question": "eof", "verdict": "broken", "because": HOSTILE, "evidence": [1], "known": true }]
             }),
         ),
@@ -157,7 +157,7 @@ fn a_run_of_a_thousand_trials_is_accepted() {
             let verdict = ["held", "broken", "unproven"][at % 3];
             let sentence = format!("trial {at}: {}", "a long sentence, ".repeat(30));
             let more = json!({ "answers": answers(verdict, &sentence), "bundle": format!("drill-{at}__sent") });
-            trial(&format!("drill-{at}"), "sent", verdict, more)
+            trial(&format!("drill-{at}"), "sent", verdict, &more)
         })
         .collect();
     let drills: Vec<Value> = (0..1000)
@@ -177,7 +177,7 @@ fn the_validators_refuse_what_is_wrong() {
         "deploy",
         "sent",
         "held",
-        json!({ "answers": answers("held", "x") }),
+        &json!({ "answers": answers("held", "x") }),
     )]);
     let written = write(
         folder.path(),

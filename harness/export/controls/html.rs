@@ -4,7 +4,7 @@ use minijinja::Environment;
 use serde_json::{Value, json};
 
 use super::super::ExportError;
-use super::{Matrix, State};
+use super::{Gap, Matrix, State};
 use crate::spec::Question;
 
 /// The name's ending is what turns escaping on.
@@ -41,7 +41,10 @@ fn row(row: &super::Row) -> Value {
         .map(|cell| {
             json!({
                 "question": cell.question.to_string(),
-                "word": cell.state.word(),
+                "word": match cell.state {
+                    State::NotEvidenced(Gap::NotAsked) => "not asked",
+                    _ => cell.state.word(),
+                },
                 "class": class(&cell.state),
                 "reason": cell.state.reason(),
                 "proofs": cell.proofs,
@@ -56,6 +59,7 @@ fn row(row: &super::Row) -> Value {
         "class": class(&row.state),
         "ran": row.ran,
         "all": row.ran + row.not_run.len(),
+        "shortfall": row.shortfall(),
         "cells": cells,
     })
 }

@@ -368,7 +368,7 @@ impl<'a> Trials<'a> {
         let bare = |verdict, because: &str| {
             self.would_be_asked(question).then(|| Proof {
                 run: run.results.run.to_string(),
-                trial: trial.name.clone(),
+                trial: printable(&trial.name),
                 verdict,
                 known: false,
                 is_of_trial: true,
@@ -387,7 +387,7 @@ impl<'a> Trials<'a> {
                 href: href(trial.bundle_of(answer)),
                 events: answer.evidence.clone(),
                 run: run.results.run.to_string(),
-                trial: trial.name.clone(),
+                trial: printable(&trial.name),
             }),
             (None, None) if trial.answers.is_empty() => {
                 bare(Verdict::Unproven, "No question was answered.")

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Control, Matrix, Row, State};
+use super::{Control, Gap, Matrix, Row, State};
 use crate::report::{Shape, Style, columns_of, filled};
 use crate::spec::Question;
 
@@ -101,30 +101,24 @@ fn evidence(out: &mut String, row: &Row, style: Style) {
 
 /// Only the shapes that occur.
 fn legend(out: &mut String, matrix: &Matrix, style: Style) {
-    let cells = matrix.controls.iter().flat_map(|control| &control.rows);
-    let states: std::collections::BTreeSet<&'static str> = cells
+    let rows = matrix.controls.iter().flat_map(|control| &control.rows);
+    let states: Vec<&State> = rows
         .flat_map(|row| &row.cells)
-        .map(|cell| cell.state.word())
+        .map(|cell| &cell.state)
         .collect();
     let all = [
-        State::Held,
-        State::Known,
-        State::Unproven,
-        State::Broken,
-        State::Error,
-        State::NotEvidenced(super::Gap::NotAsked),
+        (Shape::Held, "held"),
+        (Shape::Known, "broken, known"),
+        (Shape::Unproven, "unproven"),
+        (Shape::Broken, "broken"),
+        (Shape::Error, "error"),
+        (Shape::Skipped, "not evidenced"),
+        (Shape::NotAsked, "not asked"),
     ];
     let drawn: Vec<String> = all
-        .iter()
-        .filter(|state| states.contains(state.word()))
-        .map(|state| {
-            let shape = shape(state);
-            format!(
-                "{} {}",
-                style.paint(shape, style.shape(shape)),
-                state.word()
-            )
-        })
+        .into_iter()
+        .filter(|(drawn, _)| states.iter().any(|state| shape(state) == *drawn))
+        .map(|(drawn, word)| format!("{} {word}", style.paint(drawn, style.shape(drawn))))
         .collect();
     let _ = writeln!(out, "{}", drawn.join("   "));
 }
@@ -133,6 +127,7 @@ fn shape(state: &State) -> Shape {
     match state {
         State::Held => Shape::Held,
         State::Known => Shape::Known,
+        State::NotEvidenced(Gap::NotAsked) => Shape::NotAsked,
         State::NotEvidenced(_) => Shape::Skipped,
         State::Unproven => Shape::Unproven,
         State::Broken => Shape::Broken,
