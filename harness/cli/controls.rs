@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use super::args::{ControlsFormat, Folders};
 use super::exit::Ended;
 use super::population::Places;
-use super::{complain, say};
+use super::{complain, say, shown};
 use crate::export::{
     EndedRun, ExportError, Matrix, render_csv, render_html, render_oscal, render_table,
 };
-use crate::report::{Manifest, Results, RunId, Style};
+use crate::report::{MANIFEST, Manifest, Results, RunId, Style};
 
 /// A run as its folder has it.
 struct Kept {
@@ -114,23 +114,29 @@ fn runs_folder(folders: &Folders) -> Result<PathBuf, String> {
     Ok(reports.join("runs"))
 }
 
-/// Names of runs sort by time. One without a manifest did not end.
+/// Names of runs sort by time. One that goes on, or was killed, is shown where it is named.
 fn latest(runs: &Path) -> Result<PathBuf, String> {
     let entries = fs::read_dir(runs).into_iter().flatten().flatten();
-    let ended = entries.filter(|entry| {
-        let name = entry.file_name();
-        name.to_str().and_then(RunId::parse).is_some()
-            && entry.path().join("manifest.json").exists()
-    });
-    let latest = ended.map(|entry| entry.path()).max();
-    latest.ok_or_else(|| format!("no run in {}: `cargo drill` makes one", runs.display()))
+    let mut found: Vec<PathBuf> = entries
+        .filter(|entry| entry.file_name().to_str().and_then(RunId::parse).is_some())
+        .map(|entry| entry.path())
+        .collect();
+    found.sort();
+    let has_ended = |folder: &&PathBuf| {
+        let manifest = json::<Manifest>(&folder.join(MANIFEST));
+        manifest.is_ok_and(|manifest| manifest.finished.is_some())
+    };
+    let latest = found.iter().rev().find(has_ended);
+    latest
+        .cloned()
+        .ok_or_else(|| format!("no run in {}: `cargo drill` makes one", runs.display()))
 }
 
 fn read(folder: &Path) -> Result<Kept, String> {
     Ok(Kept {
         results: json(&folder.join("results.json"))?,
-        manifest: json(&folder.join("manifest.json"))?,
-        folder: shown(folder),
+        manifest: json(&folder.join(MANIFEST))?,
+        folder: format!("{}/", shown(folder).trim_end_matches('/')),
     })
 }
 
@@ -139,11 +145,4 @@ fn json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, String> {
         |error: &dyn std::fmt::Display| format!("failed to read {}: {error}", path.display());
     let text = fs::read(path).map_err(|error| failed(&error))?;
     serde_json::from_slice(&text).map_err(|error| failed(&error))
-}
-
-/// A path from here, with a `/` at its end.
-fn shown(folder: &Path) -> String {
-    let here = std::env::current_dir().unwrap_or_default();
-    let folder = folder.strip_prefix(&here).unwrap_or(folder);
-    format!("{}/", folder.display().to_string().trim_end_matches('/'))
 }

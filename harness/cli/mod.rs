@@ -1,16 +1,20 @@
 //! The command `cargo drill`, and the same trials as tests.
 
 mod args;
+mod census;
 mod controls;
 mod every;
 mod exit;
 mod github;
 mod interrupt;
+mod merge;
 mod mimic;
 mod population;
 mod run;
+mod slice;
 mod subject;
 mod suite;
+mod verify;
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -24,8 +28,9 @@ use crate::judge::{Repeat, Verdict, together};
 use crate::report::{self, Style};
 use crate::spec::{self, CrashPoint, Mistakes};
 use crate::{roles, trial};
-use args::{Cli, Colour, Verb};
+use args::{Cli, Colour, Folders, Verb};
 use exit::Ended;
+use merge::MergeArgs;
 use population::Places;
 
 pub use mimic::test_main;
@@ -67,20 +72,42 @@ fn obey(cli: &Cli) -> Ended {
         Some(Verb::Controls { runs, format }) => {
             return controls::show(runs, *format, &cli.folders);
         }
+        Some(Verb::Verify { bundle, keys }) => return verify::verify(bundle, keys),
         _ => {}
     }
-    let places = match Places::find(&cli.folders) {
+    if let Some(Verb::Merge { runs, sign, keys }) = &cli.verb {
+        let args = MergeArgs {
+            runs,
+            sign: sign.as_ref(),
+            keys,
+        };
+        return merge::merge(&args, &cli.folders);
+    }
+    let places = match places(&cli.folders) {
         Ok(places) => places,
-        Err(error) => {
-            complain(&error.to_string());
-            return Ended::Failed;
-        }
+        Err(ended) => return ended,
     };
     match &cli.verb {
         Some(Verb::Check) => check(&places),
         Some(Verb::Accept { filters }) => accept(&places, filters),
         _ => run::run(&cli.run, &places),
     }
+}
+
+fn places(folders: &Folders) -> Result<Places, Ended> {
+    Places::find(folders).map_err(|error| {
+        complain(&error.to_string());
+        Ended::Failed
+    })
+}
+
+/// A path as the user would type it from here.
+fn shown(path: &Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    path.strip_prefix(&here)
+        .unwrap_or(path)
+        .display()
+        .to_string()
 }
 
 fn check(places: &Places) -> Ended {

@@ -2,6 +2,7 @@
 //!
 //! GitHub drops a summary above 1 MiB as a whole, so this one is bounded, and says what it leaves out.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::markdown::code;
@@ -9,7 +10,7 @@ use super::objection::{excused, objections};
 use super::{EndedRun, Kind, Matrix, inert};
 use crate::journal::excerpt;
 use crate::judge::Answer;
-use crate::report::{FILTERED_OUT, Shape, Style, TrialResult, TrialVerdict, one_line, tally};
+use crate::report::{INTERRUPTED, Shape, Style, TrialResult, TrialVerdict, one_line, tally};
 use crate::spec::Question;
 
 /// In bytes. Other commands of the same step write into the same file.
@@ -86,12 +87,15 @@ fn header(run: &EndedRun<'_>) -> String {
     if !run.has_run() {
         header.push_str(". Nothing was run, so nothing is proven");
     }
-    let left = run.facts.population.iter();
-    let left = left
-        .filter(|found| found.not_run.as_deref() == Some(FILTERED_OUT))
+    let left = not_told(run)
+        .filter(|(_, reason)| *reason != INTERRUPTED)
         .count();
     if left > 0 {
-        let _ = write!(header, ". {left} more were filtered out");
+        let why = match run.facts.partition {
+            Some(_) => "were filtered out or belong to another slice",
+            None => "were filtered out",
+        };
+        let _ = write!(header, ". {left} more {why}");
     }
     header + ".\n\n"
 }
@@ -264,18 +268,25 @@ fn known_item(run: &EndedRun<'_>, trial: &TrialResult, answer: &Answer) -> Strin
     )
 }
 
+/// The drills and the reasons of the trials that exist and have no result.
+fn not_told<'a>(run: &EndedRun<'a>) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let trials = run.results.trials.iter();
+    let told: BTreeSet<&str> = trials.map(|trial| trial.name.as_str()).collect();
+    let population = run.facts.population.iter();
+    population.filter_map(move |found| {
+        let name = found.trial.as_deref().unwrap_or_default();
+        let reason = found.not_run.as_deref()?;
+        (!told.contains(name)).then_some((found.drill.as_str(), reason))
+    })
+}
+
 /// The trials that were asked for and not run, together where the reason is the same.
 fn ignored(page: &mut Page, run: &EndedRun<'_>, trials: &[&TrialResult]) {
     let mut groups: Vec<(&str, &str, usize)> = Vec::new();
     let ignored = trials
         .iter()
         .filter_map(|trial| Some((trial.drill.as_str(), trial.reason.as_deref()?)));
-    let interrupted = run.facts.population.iter().filter_map(|found| {
-        let reason = found.not_run.as_deref()?;
-        let is_told = |trial: &&TrialResult| Some(&trial.name) == found.trial.as_ref();
-        let other = reason != FILTERED_OUT && !trials.iter().any(is_told);
-        other.then_some((found.drill.as_str(), reason))
-    });
+    let interrupted = not_told(run).filter(|(_, reason)| *reason == INTERRUPTED);
     for (drill, reason) in ignored.chain(interrupted) {
         let same = groups
             .iter_mut()

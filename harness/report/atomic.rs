@@ -1,8 +1,8 @@
 //! Files that are there as a whole or not at all.
 //!
 //! A harness can be killed at any moment, and then nobody may find half of a `results.json`. So a file is written beside
-//! its place and renamed onto it. This guards against a killed process, not against a lost machine: nothing is fsynced,
-//! since a trial takes tens of milliseconds and so may one fsync.
+//! its place and renamed onto it. This guards against a killed process, not against a lost machine: only journals and the
+//! manifest are fsynced, since a trial takes tens of milliseconds and so may one fsync.
 
 use std::fs::Permissions;
 use std::io::{self, Write as _};
@@ -14,8 +14,27 @@ use std::path::Path;
 const MODE: u32 = 0o666;
 
 /// Writes `content` to `path`, replacing what was there.
-pub(super) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
+pub(crate) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     beside(path, content)?.persist(path)?;
+    Ok(())
+}
+
+/// Writes `content` to the disk and then to `path`: what vouches for a whole folder is not to be there sooner than it is.
+pub(super) fn write_durably(path: &Path, content: &[u8]) -> io::Result<()> {
+    let file = beside(path, content)?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
+}
+
+/// Replaces `path` by what `write` writes.
+pub(super) fn write_with(
+    path: &Path,
+    write: impl FnOnce(&mut std::fs::File) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut file = beside(path, &[])?;
+    write(file.as_file_mut())?;
+    file.persist(path)?;
     Ok(())
 }
 

@@ -150,11 +150,11 @@ impl Style {
         self.painted(Paint::new().dimmed(), text)
     }
 
-    pub(super) fn red(self, text: &str) -> String {
+    pub(crate) fn red(self, text: &str) -> String {
         self.painted(Paint::new().red(), text)
     }
 
-    pub(super) fn green(self, text: &str) -> String {
+    pub(crate) fn green(self, text: &str) -> String {
         self.painted(Paint::new().green(), text)
     }
 
