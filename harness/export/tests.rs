@@ -37,6 +37,7 @@ fn facts() -> RunFacts {
             drill("notes", &["AC-2(1)"]),
         ],
         population: population.collect(),
+        ..RunFacts::default()
     }
 }
 
@@ -325,6 +326,17 @@ fn the_notice_says_how_many_annotations_github_leaves_out() {
     };
     assert!(!of(10).contains("GitHub shows"));
     assert!(of(11).contains("GitHub shows 10 of 11 errors; all are in runs/x/summary.md"));
+}
+
+#[test]
+fn an_empty_slice_is_no_error() {
+    let run = results(Vec::new());
+    let facts = RunFacts {
+        partition: Some("slice:3/3".to_owned()),
+        ..RunFacts::default()
+    };
+    let said = render_annotations(&EndedRun::new(&run, &facts, false), "runs/x");
+    assert!(said.starts_with("::notice"), "{said}");
 }
 
 #[test]
