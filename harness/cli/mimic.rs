@@ -15,6 +15,7 @@ use super::census::{self, Plan, as_run, facts};
 use super::population::{Candidate, Places, Population, find_fixture};
 use super::suite::{Suite, wanted_cell};
 use super::{complain, interrupt, show_mistakes};
+use crate::journal::printable;
 use crate::report::{
     RunFacts, RunWriter, SnapshotState, Style, TrialResult, TrialVerdict, in_ci, pretty_line,
 };
@@ -122,12 +123,12 @@ fn test(suite: &Arc<Suite>, candidate: Candidate) -> Trial {
     Trial::test(name, move || {
         let (result, recorded) = suite.run(&candidate, |_, _| {});
         recorded?;
-        verdict(&result, suite.writer.folder())
+        verdict(&result, suite.diff_of(&result.name), suite.writer.folder())
     })
     .with_ignored_flag(ignored)
 }
 
-fn verdict(result: &TrialResult, folder: &Path) -> Result<(), Failed> {
+fn verdict(result: &TrialResult, diff: Option<String>, folder: &Path) -> Result<(), Failed> {
     let snapshot = match result.snapshot {
         // There is nothing to approve, and the line says why.
         Some(_) if result.is_unstable() => None,
@@ -161,6 +162,7 @@ fn verdict(result: &TrialResult, folder: &Path) -> Result<(), Failed> {
     let lines = [Some(line), snapshot.map(ToOwned::to_owned)];
     Err(lines
         .into_iter()
+        .chain([diff.map(|diff| printable(diff.trim_end()))])
         .chain(bundles)
         .flatten()
         .collect::<Vec<_>>()
