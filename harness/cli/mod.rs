@@ -2,8 +2,10 @@
 
 mod args;
 mod census;
+mod controls;
 mod every;
 mod exit;
+mod github;
 mod interrupt;
 mod merge;
 mod mimic;
@@ -67,6 +69,9 @@ fn obey(cli: &Cli) -> Ended {
     match &cli.verb {
         Some(Verb::Schema) => return schema(),
         Some(Verb::Judge { bundle, json }) => return judge(bundle, *json),
+        Some(Verb::Controls { runs, format }) => {
+            return controls::show(runs, *format, &cli.folders);
+        }
         Some(Verb::Verify { bundle, keys }) => return verify::verify(bundle, keys),
         _ => {}
     }

@@ -96,6 +96,7 @@ pub(super) fn render(results: &Results, signer: Option<&str>) -> String {
     page += "\n## What lies where\n\n\
              | | |\n|---|---|\n\
              | `results.json` | every trial with its verdict and answers |\n\
+             | `junit.xml`, `results.sarif`, `oscal.json`, `summary.md`, `controls.csv` | the same for other tools |\n\
              | `manifest.json` | what was found and not run, tool, commit, machine, and the digest of every file |\n\
              | `TRIAL/journal.jsonl` | what happened, an event a line, hash-chained |\n\
              | `TRIAL/drill.json` | what was asked |\n\

@@ -6,6 +6,7 @@
 //!                             ├─> snapshot      the stable text, against the approved one
 //!                             └─> Results ──────┬─> table, closing   the end of the run, on a terminal
 //!                                               ├─> junit            junit.xml
+//!                                               ├─> crate::export    SARIF, OSCAL, Markdown, the controls
 //!                                               └─> manifest         what is in the bundle, and what was not run
 //! ```
 //!
@@ -39,12 +40,13 @@ mod table;
 mod whole;
 
 #[cfg(test)]
-mod samples;
+pub(crate) mod samples;
 
 pub use answers::{render_judgement, render_unstable};
 pub use approve::{Accepted, Pending, accept, pending, stale};
 pub(crate) use atomic::write as write_whole;
 pub use check_page::{CHECKS, Check};
+pub(crate) use closing::tally;
 pub use closing::{Closing, SnapshotDiff, UnmatchedRoute, render_closing};
 pub(crate) use contents::digest;
 pub use contents::{FileEntry, JournalEnd, NotAFile};
@@ -67,6 +69,7 @@ pub use snapshot::{
     Comparison, SnapshotError, Texts, Writing, compare, compare_repeats, in_ci, stable_text,
 };
 pub use style::Style;
+pub(crate) use style::{Shape, columns_of, filled, one_line};
 pub use subject::{DrillFacts, Ecosystem, Package, ServerFacts};
 pub use table::render_table;
 pub use whole::Whole;

@@ -72,7 +72,7 @@ impl TrialResult {
     }
 
     /// `unstable: held in 19 of 20, broken in 1: ` and the answer's sentence, where it is unstable.
-    pub(super) fn sentence_of(&self, answer: &Answer) -> String {
+    pub(crate) fn sentence_of(&self, answer: &Answer) -> String {
         let Some(unstable) = &answer.unstable else {
             return answer.because.clone();
         };

@@ -142,8 +142,8 @@ impl RunWriter {
         open_manifest(&self.folder, &self.results(), facts.clone())
     }
 
-    /// Ends the run and writes what describes it as a whole: `junit.xml`, and last of all the manifest, which has the
-    /// digests of everything else. A part of a run has neither.
+    /// Ends the run and writes what describes it as a whole: the exports, and last of all the manifest, which has
+    /// the digests of everything else. A part of a run has none of them.
     ///
     /// `new_fails` is whether a snapshot that nobody has approved fails the run, as it does in CI; `signer` the key that will
     /// sign the manifest.
@@ -279,7 +279,15 @@ mod tests {
             .close(RunFacts::default(), false, None, &secrets)
             .unwrap();
         let manifest = fs::read_to_string(writer.folder().join("manifest.json")).unwrap();
-        for file in ["results.json", "junit.xml", "deploy__sent/stderr"] {
+        for file in [
+            "results.json",
+            "junit.xml",
+            "results.sarif",
+            "oscal.json",
+            "summary.md",
+            "controls.csv",
+            "deploy__sent/stderr",
+        ] {
             assert!(manifest.contains(&format!("\"{file}\"")), "{manifest}");
         }
     }

@@ -28,7 +28,7 @@ pub struct Style {
 
 /// What a cell or a line says, by its shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(crate) enum Shape {
     Held,
     Broken,
     Unproven,
@@ -100,7 +100,7 @@ impl Style {
         }
     }
 
-    pub(super) fn shape(self, shape: Shape) -> &'static str {
+    pub(crate) fn shape(self, shape: Shape) -> &'static str {
         match (self.unicode, shape) {
             (true, Shape::Held) => "✓",
             (true, Shape::Broken) => "✗",
@@ -118,7 +118,7 @@ impl Style {
         }
     }
 
-    pub(super) fn paint(self, shape: Shape, text: &str) -> String {
+    pub(crate) fn paint(self, shape: Shape, text: &str) -> String {
         self.painted(
             match shape {
                 Shape::Held => Paint::new().green(),
@@ -178,7 +178,7 @@ impl Style {
 }
 
 /// Untrusted text on one line: safe to show, and unable to begin a line that looks like ours.
-pub(super) fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     printable(text)
         .split_whitespace()
         .collect::<Vec<_>>()
@@ -191,13 +191,13 @@ pub(super) fn path_line(path: &str) -> String {
 }
 
 /// The text filled up with spaces to `columns` of the terminal.
-pub(super) fn filled(text: &str, columns: usize) -> String {
+pub(crate) fn filled(text: &str, columns: usize) -> String {
     let missing = columns.saturating_sub(columns_of(text));
     format!("{text}{}", " ".repeat(missing))
 }
 
 /// How many columns of a terminal the text takes.
-pub(super) fn columns_of(text: &str) -> usize {
+pub(crate) fn columns_of(text: &str) -> usize {
     unicode_width::UnicodeWidthStr::width(text)
 }
 
