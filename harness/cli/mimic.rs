@@ -20,7 +20,7 @@ use crate::report::{
     RunFacts, RunWriter, SnapshotState, Style, TrialResult, TrialVerdict, in_ci, pretty_line,
 };
 use crate::roles;
-use crate::spec::Repeats;
+use crate::spec::{DrillFile, Repeats};
 
 /// Runs the drills of the package as tests: the one line in the `main` of a `tests/drills.rs` with `harness = false`.
 ///
@@ -93,7 +93,12 @@ fn tests() -> Result<Conclusion, String> {
     let suite = Arc::new(Suite::new(writer, reports, cell, interrupted, repeat));
     // Which of them are run is libtest's to decide: at the end those without a result were filtered out.
     let plan = Plan::of(population, &RunArgs::default());
-    let facts = facts(&plan, &places, fixture.as_deref());
+    let is_told = |file: &DrillFile| suite.writer.knows(&file.drill.drill);
+    let facts = if plan.files.iter().all(is_told) {
+        RunFacts::default()
+    } else {
+        facts(&plan, &places, fixture.as_deref(), true)
+    };
     let written = suite.writer.open(&facts);
     written.map_err(|error| error.to_string())?;
     let trials = plan
@@ -101,14 +106,10 @@ fn tests() -> Result<Conclusion, String> {
         .into_iter()
         .map(|candidate| test(&suite, candidate));
     let conclusion = libtest_mimic::run(&arguments, trials.collect());
-    let notes = suite.notes();
+    let results = suite.writer.so_far();
     let facts = RunFacts {
-        cell: notes.cell.map(|cell| format!("{cell:?}").to_lowercase()),
-        population: as_run(
-            facts.population,
-            &suite.writer.so_far(),
-            census::FILTERED_OUT,
-        ),
+        cell: suite.cell_used(),
+        population: as_run(facts.population, &results, census::FILTERED_OUT),
         ..facts
     };
     let closed = suite.close(facts, in_ci(), None);

@@ -110,7 +110,7 @@ fn play(
         style: Style::detect(),
         ci: in_ci(),
     };
-    let facts = facts(&plan, places, suite.fixture.as_deref());
+    let facts = facts(&plan, places, suite.fixture.as_deref(), true);
     suite.writer.open(&facts)?;
     let silence = (format == Format::Github).then(Silence::begin);
     let wanted = plan.wanted;
@@ -148,12 +148,12 @@ fn play(
     });
     progress.finish();
 
-    let notes = suite.notes();
     let facts = RunFacts {
-        cell: notes.cell.map(|cell| format!("{cell:?}").to_lowercase()),
+        cell: suite.cell_used(),
         population: as_run(facts.population, &suite.writer.so_far(), INTERRUPTED),
         ..facts
     };
+    let notes = suite.notes();
     let results = match suite.close(facts.clone(), show.ci, key) {
         Ok(results) => results,
         Err(error) => {

@@ -266,6 +266,12 @@ impl Suite {
         found.map(|diff| diff.diff.clone())
     }
 
+    /// The kind of cell that the trials were in, in a word.
+    pub fn cell_used(&self) -> Option<String> {
+        let cell = self.lock_notes().cell?;
+        Some(format!("{cell:?}").to_lowercase())
+    }
+
     /// What was noted, taken out.
     pub fn notes(&self) -> Notes {
         std::mem::take(&mut *self.lock_notes())
