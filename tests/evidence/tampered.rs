@@ -178,8 +178,8 @@ fn a_forger_who_makes_the_digests_fit_is_found_by_what_does_not_follow() {
             "an edited answer in the results",
             |copy| {
                 copy.edit("results.json", |r| {
-                    r["trials"][0]["answers"][0]["because"] = json!("It was fine.")
-                })
+                    r["trials"][0]["answers"][0]["because"] = json!("It was fine.");
+                });
             },
             "results.json of deploy::idle: the answer to `eof` has another text",
         ),
@@ -187,8 +187,8 @@ fn a_forger_who_makes_the_digests_fit_is_found_by_what_does_not_follow() {
             "an edited verdict in the results",
             |copy| {
                 copy.edit("results.json", |r| {
-                    r["trials"][0]["verdict"] = json!("broken")
-                })
+                    r["trials"][0]["verdict"] = json!("broken");
+                });
             },
             "its verdict is broken, and its journal gives held",
         ),
@@ -196,8 +196,8 @@ fn a_forger_who_makes_the_digests_fit_is_found_by_what_does_not_follow() {
             "an answer taken out of the results",
             |copy| {
                 copy.edit("results.json", |r| {
-                    drop(r["trials"][0]["answers"].as_array_mut().unwrap().remove(1))
-                })
+                    drop(r["trials"][0]["answers"].as_array_mut().unwrap().remove(1));
+                });
             },
             "the answer to `helpers` is missing",
         ),
@@ -205,8 +205,8 @@ fn a_forger_who_makes_the_digests_fit_is_found_by_what_does_not_follow() {
             "an edited answer in a trial's folder",
             |copy| {
                 copy.edit("deploy__idle/answers.json", |a| {
-                    a["answers"][0]["verdict"] = json!("broken")
-                })
+                    a["answers"][0]["verdict"] = json!("broken");
+                });
             },
             "deploy__idle/answers.json: the answer to `eof` is broken, and the journal gives held",
         ),
@@ -214,8 +214,8 @@ fn a_forger_who_makes_the_digests_fit_is_found_by_what_does_not_follow() {
             "another question's evidence",
             |copy| {
                 copy.edit("deploy__idle/answers.json", |a| {
-                    a["answers"][0]["evidence"] = json!([1])
-                })
+                    a["answers"][0]["evidence"] = json!([1]);
+                });
             },
             "has another text or evidence",
         ),
@@ -223,8 +223,8 @@ fn a_forger_who_makes_the_digests_fit_is_found_by_what_does_not_follow() {
             "a drill that asks for less",
             |copy| {
                 copy.edit("deploy__idle/drill.json", |d| {
-                    d["expect"]["eof"] = json!({ "skip": "no need" })
-                })
+                    d["expect"]["eof"] = json!({ "skip": "no need" });
+                });
             },
             "deploy__idle/drill.json: it is not the drill that the journal names",
         ),
@@ -232,8 +232,8 @@ fn a_forger_who_makes_the_digests_fit_is_found_by_what_does_not_follow() {
             "a trial's result taken out",
             |copy| {
                 copy.edit("results.json", |r| {
-                    drop(r["trials"].as_array_mut().unwrap().remove(0))
-                })
+                    drop(r["trials"].as_array_mut().unwrap().remove(0));
+                });
             },
             "deploy::idle: it was found and was to be run, and nothing says what became of it",
         ),
@@ -241,7 +241,7 @@ fn a_forger_who_makes_the_digests_fit_is_found_by_what_does_not_follow() {
             "a trial taken out whole, but for the population",
             |copy| {
                 copy.edit("results.json", |r| {
-                    drop(r["trials"].as_array_mut().unwrap().remove(0))
+                    drop(r["trials"].as_array_mut().unwrap().remove(0));
                 });
                 fs::remove_dir_all(copy.at("deploy__idle")).unwrap();
             },
@@ -364,7 +364,7 @@ fn a_signed_bundle_cannot_be_written_anew() {
     let (attestation, signer) = (copy.at("attestation.intoto.jsonl"), copy.at("signer.pem"));
     let kept = (fs::read(&attestation).unwrap(), fs::read(&signer).unwrap());
     copy.edit("results.json", |r| {
-        drop(r["trials"].as_array_mut().unwrap().remove(0))
+        drop(r["trials"].as_array_mut().unwrap().remove(0));
     });
     fs::remove_dir_all(copy.at("deploy__idle")).unwrap();
     copy.edit("manifest.json", |manifest| {
@@ -416,7 +416,7 @@ fn the_command_says_what_is_wrong_and_exits_so() {
 fn no_path_of_a_bundle_leads_out_of_it() {
     let copy = Copy::of(&SIGNED.run);
     copy.edit("results.json", |r| {
-        r["trials"][0]["bundle"] = json!("../../deploy__idle")
+        r["trials"][0]["bundle"] = json!("../../deploy__idle");
     });
     copy.edit("manifest.json", |m| {
         m["files"]["../../../etc/passwd"] = json!({ "size": 1, "sha256": "00" });
