@@ -5,7 +5,7 @@
 //! since a trial takes tens of milliseconds and so may one fsync.
 
 use std::fs::Permissions;
-use std::io::{self, Write as _};
+use std::io::{self, BufWriter, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
@@ -15,7 +15,20 @@ const MODE: u32 = 0o666;
 
 /// Writes `content` to `path`, replacing what was there.
 pub(super) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
-    beside(path, content)?.persist(path)?;
+    write_with(path, |file| file.write_all(content))
+}
+
+/// Writes to `path` whatever `write` writes, a part at a time.
+pub(crate) fn write_with(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<&mut tempfile::NamedTempFile>) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut file = empty_beside(path)?;
+    let mut out = BufWriter::new(&mut file);
+    write(&mut out)?;
+    out.flush()?;
+    drop(out);
+    file.persist(path)?;
     Ok(())
 }
 
@@ -29,11 +42,15 @@ pub(super) fn write_if_absent(path: &Path, content: &[u8]) -> io::Result<bool> {
 }
 
 fn beside(path: &Path, content: &[u8]) -> io::Result<tempfile::NamedTempFile> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new()
-        .prefix(".writing-")
-        .permissions(Permissions::from_mode(MODE))
-        .tempfile_in(folder)?;
+    let mut file = empty_beside(path)?;
     file.write_all(content)?;
     Ok(file)
+}
+
+fn empty_beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    tempfile::Builder::new()
+        .prefix(".writing-")
+        .permissions(Permissions::from_mode(MODE))
+        .tempfile_in(folder)
 }

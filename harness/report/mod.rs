@@ -6,6 +6,7 @@
 //!                             ├─> snapshot      the stable text, against the approved one
 //!                             └─> Results ──────┬─> table, closing   the end of the run, on a terminal
 //!                                               ├─> junit            junit.xml
+//!                                               ├─> page             report.html, for people: see `crate::page`
 //!                                               └─> manifest         what is in the bundle, and what was not run
 //! ```
 //!
@@ -17,7 +18,7 @@
 mod answers;
 mod approve;
 mod atomic;
-mod boundaries;
+pub(crate) mod boundaries;
 mod closing;
 mod contents;
 mod incident;
@@ -46,6 +47,7 @@ pub use contents::{FileEntry, JournalEnd, NotAFile};
 pub use incident::render_incidents;
 pub use junit::render_junit;
 pub use lines::{json_line, pretty_line, terse_mark};
+pub(crate) use manifest::MANIFEST;
 pub use manifest::{Discrepancy, Manifest, Population, RunFacts, verify, write_manifest};
 pub use outcome::{SnapshotState, TrialName, TrialResult, TrialVerdict, concealed};
 pub use progress::Progress;
@@ -57,5 +59,6 @@ pub use snapshot::{
     Comparison, SnapshotError, Texts, Writing, compare, compare_repeats, in_ci, stable_text,
 };
 pub use style::Style;
+pub(crate) use style::{Shape, spell_seconds};
 pub use subject::{DrillFacts, Ecosystem, Package, ServerFacts};
 pub use table::render_table;

@@ -58,7 +58,7 @@ impl TrialResult {
     }
 
     /// What stands beside the verdict of a trial that is repeated: `20 of 20` gave it, or how often each was given.
-    pub(super) fn spell_repeats(&self) -> Option<String> {
+    pub(crate) fn spell_repeats(&self) -> Option<String> {
         let repeats = self.repeats.as_ref()?;
         let total = repeats.total();
         let spelled = match repeats.counts().count() {
@@ -72,7 +72,7 @@ impl TrialResult {
     }
 
     /// `unstable: held in 19 of 20, broken in 1: ` and the answer's sentence, where it is unstable.
-    pub(super) fn sentence_of(&self, answer: &Answer) -> String {
+    pub(crate) fn sentence_of(&self, answer: &Answer) -> String {
         let Some(unstable) = &answer.unstable else {
             return answer.because.clone();
         };

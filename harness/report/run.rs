@@ -18,6 +18,7 @@ use super::manifest::{RunFacts, write_manifest};
 use super::outcome::{TrialName, TrialResult, file_stem};
 use super::repeats::folder_of;
 use super::results::{Results, RunId, now};
+use crate::page;
 
 /// How many names are tried for a run before giving up; two runs of the same second share one of 65,536 by accident.
 const ATTEMPTS: u32 = 16;
@@ -134,8 +135,8 @@ impl RunWriter {
         Ok(results.clone())
     }
 
-    /// Ends the run and writes what describes it as a whole: `junit.xml`, and last of all the manifest, which has the
-    /// digests of everything else. A part of a run has neither.
+    /// Ends the run and writes what describes it as a whole: `junit.xml`, the page, and last of all the manifest, which has
+    /// the digests of everything else. A part of a run has neither.
     ///
     /// `new_fails` is whether a snapshot that nobody has approved fails the run, as it does in CI.
     pub fn close(&self, facts: RunFacts, new_fails: bool) -> io::Result<Results> {
@@ -143,6 +144,9 @@ impl RunWriter {
         if !self.in_parts {
             let junit = render_junit(&results, new_fails).map_err(io::Error::other)?;
             atomic::write(&self.folder.join("junit.xml"), junit.as_bytes())?;
+            atomic::write_with(&self.folder.join(page::FILE), |out| {
+                page::render(&self.folder, &results, &facts, out)
+            })?;
             write_manifest(&self.folder, &results, facts)?;
         }
         Ok(results)
@@ -238,7 +242,12 @@ mod tests {
         writer.record(held(CrashPoint::Sent)).unwrap();
         writer.close(RunFacts::default(), false).unwrap();
         let manifest = fs::read_to_string(writer.folder().join("manifest.json")).unwrap();
-        for file in ["results.json", "junit.xml", "deploy__sent/stderr"] {
+        for file in [
+            "results.json",
+            "junit.xml",
+            "report.html",
+            "deploy__sent/stderr",
+        ] {
             assert!(manifest.contains(&format!("\"{file}\"")), "{manifest}");
         }
         assert_eq!(crate::report::verify(writer.folder()).unwrap(), []);

@@ -28,7 +28,7 @@ pub struct Style {
 
 /// What a cell or a line says, by its shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(crate) enum Shape {
     Held,
     Broken,
     Unproven,
@@ -100,7 +100,7 @@ impl Style {
         }
     }
 
-    pub(super) fn shape(self, shape: Shape) -> &'static str {
+    pub(crate) fn shape(self, shape: Shape) -> &'static str {
         match (self.unicode, shape) {
             (true, Shape::Held) => "✓",
             (true, Shape::Broken) => "✗",
@@ -118,7 +118,7 @@ impl Style {
         }
     }
 
-    pub(super) fn paint(self, shape: Shape, text: &str) -> String {
+    pub(crate) fn paint(self, shape: Shape, text: &str) -> String {
         self.painted(
             match shape {
                 Shape::Held => Paint::new().green(),
@@ -131,7 +131,7 @@ impl Style {
         )
     }
 
-    pub(super) fn snapshot(self, state: SnapshotState, text: &str) -> String {
+    pub(crate) fn snapshot(self, state: SnapshotState, text: &str) -> String {
         self.painted(
             match state {
                 SnapshotState::Same => Paint::new().green(),
@@ -142,19 +142,19 @@ impl Style {
         )
     }
 
-    pub(super) fn bold(self, text: &str) -> String {
+    pub(crate) fn bold(self, text: &str) -> String {
         self.painted(Paint::new().bold(), text)
     }
 
-    pub(super) fn dim(self, text: &str) -> String {
+    pub(crate) fn dim(self, text: &str) -> String {
         self.painted(Paint::new().dimmed(), text)
     }
 
-    pub(super) fn red(self, text: &str) -> String {
+    pub(crate) fn red(self, text: &str) -> String {
         self.painted(Paint::new().red(), text)
     }
 
-    pub(super) fn green(self, text: &str) -> String {
+    pub(crate) fn green(self, text: &str) -> String {
         self.painted(Paint::new().green(), text)
     }
 
@@ -167,7 +167,7 @@ impl Style {
     }
 
     /// A sentence, safe to show, wrapped to the width and indented; the first line continues what stands before it.
-    pub(super) fn sentence(self, text: &str, indent: usize) -> String {
+    pub(crate) fn sentence(self, text: &str, indent: usize) -> String {
         let room = self.width.saturating_sub(indent).max(20);
         let lines = textwrap::wrap(&one_line(text), room)
             .into_iter()
@@ -178,7 +178,7 @@ impl Style {
 }
 
 /// Untrusted text on one line: safe to show, and unable to begin a line that looks like ours.
-pub(super) fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     printable(text)
         .split_whitespace()
         .collect::<Vec<_>>()
@@ -186,23 +186,23 @@ pub(super) fn one_line(text: &str) -> String {
 }
 
 /// A path on one line, to be copied: safe to show, its spaces as they are.
-pub(super) fn path_line(path: &str) -> String {
+pub(crate) fn path_line(path: &str) -> String {
     printable(path).replace('\n', "\\n")
 }
 
 /// The text filled up with spaces to `columns` of the terminal.
-pub(super) fn filled(text: &str, columns: usize) -> String {
+pub(crate) fn filled(text: &str, columns: usize) -> String {
     let missing = columns.saturating_sub(columns_of(text));
     format!("{text}{}", " ".repeat(missing))
 }
 
 /// How many columns of a terminal the text takes.
-pub(super) fn columns_of(text: &str) -> usize {
+pub(crate) fn columns_of(text: &str) -> usize {
     unicode_width::UnicodeWidthStr::width(text)
 }
 
 /// `41 ms`, `2.4 s`, `3 min 12 s`.
-pub(super) fn spell_seconds(seconds: f64) -> String {
+pub(crate) fn spell_seconds(seconds: f64) -> String {
     if seconds < 0.9995 {
         format!("{:.0} ms", seconds * 1e3)
     } else if seconds < 59.95 {

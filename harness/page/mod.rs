@@ -1,0 +1,239 @@
+//! The page of a run: one HTML file for a reader who was not there, has no reason to believe us, and has ten minutes.
+//!
+//! ```text
+//!   Results, RunFacts ─┐
+//!   each trial's folder ┴─> bundle ─> glance, controls        the answer first
+//!                                  ├> trial, one by one ─┬─> tale ─> layout ─> timeline   the picture
+//!                                  │                     └─> processes, ledger, record, incident
+//!                                  └> check               how to do without this page
+//! ```
+//!
+//! It is written trial by trial, so that a run of a thousand needs no more memory than one of ten. It needs no network and
+//! no script, and its policy forbids both. What servers wrote is escaped as it is put in (that is what maud does with
+//! every value), and what a reader would not see, such as a bidirectional override, is made visible as it is written out.
+//! It decides nothing: a verdict that stands here was given by the judge.
+
+#![forbid(unsafe_code)]
+
+mod boundaries;
+pub(crate) mod bundle;
+mod cast;
+mod check;
+mod controls;
+mod glance;
+pub(crate) mod incident;
+mod layout;
+pub(crate) mod ledger;
+pub(crate) mod processes;
+pub(crate) mod record;
+pub(crate) mod reproduce;
+pub(crate) mod tale;
+pub(crate) mod tell;
+mod timeline;
+mod trial;
+pub(crate) mod verdict;
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+
+use base64::Engine as _;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use sha2::{Digest as _, Sha256};
+
+use crate::journal::printable;
+use crate::report::{MANIFEST, Results, RunFacts};
+use bundle::Run;
+use glance::Server;
+
+/// The page's file, in the run's folder.
+pub(crate) const FILE: &str = "report.html";
+const STYLE: &str = include_str!("style.css");
+
+/// Writes the page of a run that has ended.
+pub fn render(
+    folder: &Path,
+    results: &Results,
+    facts: &RunFacts,
+    out: &mut impl io::Write,
+) -> io::Result<()> {
+    let run = Run::with(folder, results.clone(), facts.clone(), Vec::new());
+    // The manifest is written last.
+    render_run(folder, &run, true, out)
+}
+
+/// Writes the page of a run as its folder has it, whole or not.
+pub(crate) fn render_found(folder: &Path, out: &mut impl io::Write) -> io::Result<()> {
+    let run = Run::read(folder)?;
+    let is_sealed = folder.join(MANIFEST).is_file();
+    render_run(folder, &run, is_sealed, out)
+}
+
+fn render_run(
+    folder: &Path,
+    run: &Run,
+    is_sealed: bool,
+    out: &mut impl io::Write,
+) -> io::Result<()> {
+    let results = &run.results;
+    let shown_folder = format!("reports/runs/{}", results.run);
+    let servers = glance::servers(results);
+    put(out, html! { (DOCTYPE) (PreEscaped("<html lang=\"en\">")) })?;
+    put(out, html! { (head(results)) (PreEscaped("<body>")) (skip_link()) })?;
+    put(out, top(run, &servers))?;
+    put(out, html! { (PreEscaped("<main id=\"main\">")) (answer(run, &servers)) })?;
+    let setting = trial::Setting {
+        folder,
+        shown_folder: &shown_folder,
+        facts: &run.facts,
+    };
+    let mut weakens = BTreeSet::new();
+    for server in &servers {
+        if !server.trials.iter().any(|(_, trial)| verdict::was_run(trial)) {
+            continue;
+        }
+        let first = server.trials[0].0;
+        put(out, html! {
+            (PreEscaped(format!("<section class=\"server\" id=\"d-{first}\" aria-labelledby=\"d-{first}-name\">")))
+            (about(server, &run.facts))
+        })?;
+        for (place, trial) in &server.trials {
+            if verdict::was_run(trial) {
+                let cut_short = run.is_cut_short(trial);
+                put(out, trial::section(*place, trial, cut_short, &setting, &mut weakens))?;
+            }
+        }
+        put(out, html! { (PreEscaped("</section>")) })?;
+    }
+    put(out, html! {
+        (controls::section(&servers, &run.facts))
+        (grounds(&weakens))
+        (check::section(&shown_folder, is_sealed))
+        (PreEscaped("</main></body></html>\n"))
+    })
+}
+
+/// All that is written goes through here: nothing that a reader would not see, or that would turn the text around, gets
+/// into the page, wherever it comes from.
+fn put(out: &mut impl io::Write, markup: Markup) -> io::Result<()> {
+    out.write_all(printable(&markup.into_string()).as_bytes())
+}
+
+fn head(results: &Results) -> Markup {
+    let digest = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(STYLE));
+    let policy = format!(
+        "default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    );
+    html! {
+        head {
+            meta charset="utf-8";
+            meta http-equiv="Content-Security-Policy" content=(policy);
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            meta name="color-scheme" content="light dark";
+            meta name="referrer" content="no-referrer";
+            meta name="robots" content="noindex";
+            title { "Crash drill " (results.run) }
+            style { (PreEscaped(STYLE)) }
+        }
+    }
+}
+
+fn skip_link() -> Markup {
+    html! { a.skip href="#main" { "To the answer" } }
+}
+
+fn top(run: &Run, servers: &[Server<'_>]) -> Markup {
+    let results = &run.results;
+    let facts = &run.facts;
+    html! {
+        header {
+            p.kind { "Crash drill report" }
+            h1 { "What did the servers do when their client died in the middle of a write?" }
+            (glance::conclusion(servers))
+            @for trouble in &run.troubles { p.trouble { (trouble) } }
+            dl.run {
+                div { dt { "Run" } dd { code { (results.run) } } }
+                div { dt { "Started" } dd { (results.started) } }
+                div {
+                    dt { "Ended" }
+                    dd { (results.finished.as_deref().unwrap_or("it did not")) }
+                }
+                @if let Some(commit) = &facts.commit {
+                    div {
+                        dt { "Commit" }
+                        dd {
+                            code { (commit.id) }
+                            @match commit.dirty {
+                                Some(true) => ", with changes that are not in it",
+                                Some(false) => "",
+                                None => ", as far as git could tell",
+                            }
+                        }
+                    }
+                }
+                @if let Some(cell) = &facts.cell { div { dt { "Cell" } dd { (cell) } } }
+                div { dt { "Tool" } dd { (crate::trial::TOOL) } }
+            }
+        }
+    }
+}
+
+fn answer(run: &Run, servers: &[Server<'_>]) -> Markup {
+    let asked = glance::asked(run.results.trials.iter());
+    html! {
+        section aria-labelledby="glance" {
+            h2 id="glance" { "At a glance" }
+            (glance::table(servers, &asked))
+            details.words {
+                summary { "What the questions and the answers mean" }
+                dl.questions {
+                    @for question in &asked { div { dt { (question) } dd { (verdict::asks(*question)) } } }
+                }
+                (glance::legend())
+            }
+        }
+        (glance::objections(&run.results))
+        (glance::not_run(&run.results, &run.facts))
+    }
+}
+
+/// A server, before its trials.
+fn about(server: &Server<'_>, facts: &RunFacts) -> Markup {
+    let first = server.trials[0].0;
+    let drill = facts.drills.iter().find(|drill| drill.drill == server.drill);
+    let asked = glance::asked(server.trials.iter().map(|(_, trial)| *trial));
+    html! {
+        h2 id={ "d-" (first) "-name" } { (server.drill) " " (verdict::verdict(server.worst())) }
+        @if let Some(drill) = drill {
+            @if let Some(about) = &drill.about { p.about { (about) } }
+            dl.run {
+                div { dt { "Drill" } dd { code { (drill.file) } " sha256 " code.digest { (drill.sha256) } } }
+                div { dt { "Server" } dd { code { (drill.server.command.join(" ")) } } }
+                @for (file, digest) in &drill.server.files {
+                    div { dt { "Of it" } dd { code { (file) } " sha256 " code.digest { (digest) } } }
+                }
+                @for package in &drill.server.packages {
+                    div { dt { "Package" } dd { code { (package.url()) } } }
+                }
+                @if !drill.controls.is_empty() {
+                    div { dt { "Controls" } dd { (drill.controls.join(", ")) } }
+                }
+            }
+        }
+        h3 { "Its trials" }
+        (glance::trials(server, &asked))
+        (boundaries::lines(&server.trials))
+    }
+}
+
+/// What weakens all of it.
+fn grounds(weakens: &BTreeSet<String>) -> Markup {
+    html! {
+        @if !weakens.is_empty() {
+            section aria-labelledby="weakens" {
+                h2 id="weakens" { "What this machine weakens" }
+                ul { @for sentence in weakens { li { (sentence) } } }
+            }
+        }
+    }
+}

@@ -1,0 +1,706 @@
+//! One event of a journal in words, and where in the picture it stands.
+//!
+//! It says what the event says, and nothing of what it means: that is the judge's.
+
+use super::cast::{Cast, Lane};
+use crate::journal::{
+    AnswerShape, Credential, Event, Limit, Line, LineShape, Moment, Phase, Session, Way, excerpt,
+};
+use crate::spec::Revocable;
+
+/// How much of a text of the server's stands in the row, in bytes.
+const EXCERPT: usize = 160;
+
+/// What is drawn for an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Drawn {
+    /// A step of the trial begins.
+    Heading,
+    /// Something goes from one to another, and arrives or not.
+    Arrow {
+        from: Lane,
+        to: Lane,
+        arrives: bool,
+    },
+    At(Lane, Mark),
+    /// It concerns all of them.
+    Across(Mark),
+}
+
+/// What kind of thing happens at a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mark {
+    Note,
+    Start,
+    Exit,
+    Crash,
+    Eof,
+    Effect,
+    Refused,
+    Revoked,
+    Trouble,
+}
+
+/// An event that is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) drawn: Drawn,
+    pub(crate) text: String,
+    /// Whatever has no room in the row; may be empty.
+    pub(crate) more: String,
+    /// Told only where an answer rests on it.
+    pub(crate) minor: bool,
+}
+
+fn told(drawn: Drawn, text: impl Into<String>) -> Told {
+    Told {
+        drawn,
+        text: text.into(),
+        more: String::new(),
+        minor: false,
+    }
+}
+
+impl Told {
+    fn more(self, more: impl Into<String>) -> Self {
+        Self {
+            more: more.into(),
+            ..self
+        }
+    }
+
+    fn minor(self) -> Self {
+        Self {
+            minor: true,
+            ..self
+        }
+    }
+}
+
+fn arrow(from: Lane, to: Lane) -> Drawn {
+    Drawn::Arrow {
+        from,
+        to,
+        arrives: true,
+    }
+}
+
+fn lost(from: Lane, to: Lane) -> Drawn {
+    Drawn::Arrow {
+        from,
+        to,
+        arrives: false,
+    }
+}
+
+/// The event in words; `None` for one that tells a reader nothing.
+pub(crate) fn tell(line: &Line, cast: &Cast) -> Option<Told> {
+    let event = &line.event;
+    about_the_trial(event)
+        .or_else(|| about_processes(event, cast))
+        .or_else(|| about_system_calls(event, cast))
+        .or_else(|| about_the_session(event))
+        .or_else(|| about_requests(event, line, cast))
+        .or_else(|| about_the_crash(event, cast))
+        .or_else(|| about_the_record(event))
+}
+
+fn about_the_trial(event: &Event) -> Option<Told> {
+    let across = |mark| Drawn::Across(mark);
+    Some(match event {
+        Event::PhaseStarted { phase } => told(Drawn::Heading, phase_name(*phase)),
+        Event::CellReady { .. } => told(across(Mark::Note), "the cell is ready").minor(),
+        Event::Minted { session, run, .. } => {
+            told(across(Mark::Note), format!("{session} is run {}", short(run))).minor()
+        }
+        Event::Rehearsed {
+            requests, detail, ..
+        } => told(across(Mark::Note), "a clean run of the call")
+            .more(format!("{}; {detail}", requests.join(", ")))
+            .minor(),
+        Event::Armed { point } => told(across(Mark::Note), format!("waiting for {point}")).minor(),
+        Event::PointReached { point, proof } => {
+            told(across(Mark::Note), format!("{point} is reached: {proof}"))
+        }
+        Event::PointMissed { point, instead } => told(
+            across(Mark::Trouble),
+            format!("{point} was never reached: {instead}"),
+        ),
+        Event::PointLost { point, instead } => told(
+            across(Mark::Trouble),
+            format!("the crash missed {point}: {instead}"),
+        ),
+        Event::TrialFailed { because } => {
+            told(across(Mark::Trouble), format!("the trial failed: {because}"))
+        }
+        Event::Interrupted => told(across(Mark::Trouble), "somebody interrupted the run"),
+        Event::GateUnavailable { because } => told(
+            across(Mark::Trouble),
+            format!("system calls are not seen: {because}"),
+        ),
+        Event::TrialEnded => told(across(Mark::Note), "the trial ended").minor(),
+        _ => return None,
+    })
+}
+
+fn about_processes(event: &Event, cast: &Cast) -> Option<Told> {
+    Some(match event {
+        Event::ClientStarted { session, pid } => told(
+            Drawn::At(Lane::Client, Mark::Start),
+            format!("client of {session} starts, pid {pid}"),
+        ),
+        Event::SiblingStarted { pid, argv, .. } => told(
+            Drawn::At(Lane::Client, Mark::Start),
+            format!("the client starts pid {pid} beside the server"),
+        )
+        .more(argv.join(" ")),
+        Event::ServerStarted { session, pid, argv } => told(
+            Drawn::At(Lane::Server, Mark::Start),
+            format!("server of {session} starts, pid {pid}"),
+        )
+        .more(argv.join(" ")),
+        Event::ProcessExited { pid, exit, .. } => {
+            let lane = cast.lane(*pid);
+            let told = told(
+                Drawn::At(lane, Mark::Exit),
+                format!("{} ends: {exit}", cast.name(*pid)),
+            );
+            // `client-gone` tells it of session A's; the others end when the harness is done with them.
+            if lane == Lane::Client { told.minor() } else { told }
+        }
+        Event::Looked {
+            moment, processes, ..
+        } => told(
+            Drawn::At(Lane::Server, Mark::Note),
+            format!("a look {}: {}", moment_name(*moment), count(processes.len(), "process", "processes")),
+        )
+        .minor(),
+        Event::SignalSent { pid, signal, .. } => told(
+            Drawn::At(cast.lane(*pid), Mark::Trouble),
+            format!(
+                "{} to {}",
+                nix::sys::signal::Signal::from(*signal),
+                cast.name(*pid)
+            ),
+        ),
+        Event::LimitExceeded {
+            limit, used, most, ..
+        } => told(
+            Drawn::At(Lane::Server, Mark::Trouble),
+            format!("beyond its limit of {}: all are ended", limit_name(*limit)),
+        )
+        .more(format!("{used}, of at most {most}")),
+        Event::CellCleared { ended } => {
+            told(Drawn::Across(Mark::Exit), format!("the cell is cleared: {ended} ended"))
+        }
+        _ => return None,
+    })
+}
+
+fn about_system_calls(event: &Event, cast: &Cast) -> Option<Told> {
+    let at = |pid: i32| Drawn::At(cast.lane(pid), Mark::Note);
+    Some(match event {
+        Event::SyscallEntered {
+            pid, name, detail, ..
+        } => told(at(*pid), format!("{name} {detail}")).minor(),
+        Event::SyscallHeld { pid, name, nth } => {
+            told(at(*pid), format!("{name} {nth} is held in the kernel"))
+        }
+        Event::SyscallReleased {
+            pid,
+            name,
+            nth,
+            errno: None,
+        } => told(at(*pid), format!("{name} {nth} goes on")).minor(),
+        Event::SyscallReleased {
+            pid,
+            name,
+            nth,
+            errno: Some(errno),
+        } => {
+            let errno = format!("{errno:?}").to_uppercase();
+            told(
+                Drawn::At(cast.lane(*pid), Mark::Trouble),
+                format!("{name} {nth} fails with {errno}"),
+            )
+        }
+        Event::RecordOpened { pid, synchronous } => {
+            let how = if *synchronous { ", synchronously" } else { "" };
+            told(at(*pid), format!("the record is opened for writing{how}")).minor()
+        }
+        Event::RecordSynced { pid, bytes } => told(
+            at(*pid),
+            format!("the record is on the disk, {bytes} bytes of it"),
+        ),
+        _ => return None,
+    })
+}
+
+fn about_the_session(event: &Event) -> Option<Told> {
+    let to_server = arrow(Lane::Client, Lane::Server);
+    let from_server = arrow(Lane::Server, Lane::Client);
+    Some(match event {
+        Event::Handshaken {
+            protocol,
+            server_name,
+            server_version,
+            ..
+        } => told(
+            from_server,
+            format!("handshake: {server_name} {server_version}"),
+        )
+        .more(format!("protocol {protocol}")),
+        Event::SessionFailed {
+            session,
+            detail,
+            stderr_tail,
+            ..
+        } => told(
+            Drawn::At(Lane::Client, Mark::Trouble),
+            format!("{session} failed: {detail}"),
+        )
+        .more(excerpt(stderr_tail, EXCERPT)),
+        Event::LinePassed {
+            way,
+            shape,
+            method,
+            bytes,
+            excerpt,
+            ..
+        } => {
+            let drawn = match way {
+                Way::ToServer => to_server,
+                Way::FromServer => from_server,
+            };
+            let name = method.as_deref().unwrap_or("");
+            match shape {
+                LineShape::Noise => told(drawn, "a line that is not JSON-RPC")
+                    .more(excerpt.clone().unwrap_or_default()),
+                // The calls themselves are told by events of their own.
+                LineShape::Request if name == "tools/call" => {
+                    told(drawn, name).more(format!("{bytes} bytes")).minor()
+                }
+                LineShape::Request => told(drawn, name).more(format!("{bytes} bytes")),
+                LineShape::Notification => told(drawn, name).more(format!("{bytes} bytes")).minor(),
+                LineShape::Response => told(drawn, "a response").more(format!("{bytes} bytes")).minor(),
+            }
+        }
+        Event::CallAsked { tool, .. } => told(
+            Drawn::At(Lane::Client, Mark::Note),
+            format!("is to call {tool}"),
+        )
+        .minor(),
+        Event::CallIssued { tool, call, .. } => told(to_server, format!("tools/call {tool}"))
+            .more(format!("call {call}")),
+        Event::CallTorn { bytes, of, .. } => told(
+            lost(Lane::Client, Lane::Server),
+            format!("{bytes} of {of} bytes of the call"),
+        ),
+        Event::CallUnread { bytes, .. } => told(
+            Drawn::At(Lane::Server, Mark::Note),
+            format!("has {bytes} bytes of the call before it, unread"),
+        ),
+        Event::CallTaken { .. } => {
+            told(Drawn::At(Lane::Server, Mark::Note), "has read the whole call")
+        }
+        Event::ReadingStopped { .. } => told(
+            Drawn::At(Lane::Client, Mark::Note),
+            "reads nothing more from the server",
+        ),
+        Event::CallAnswered {
+            shape: AnswerShape::Nothing,
+            text,
+            ..
+        } => told(
+            Drawn::At(Lane::Client, Mark::Trouble),
+            "no answer to the call",
+        )
+        .more(excerpt(text, EXCERPT)),
+        Event::CallAnswered { shape, text, .. } => {
+            let word = match shape {
+                AnswerShape::Result => "result",
+                AnswerShape::ToolError => "tool error",
+                AnswerShape::Error | AnswerShape::Nothing => "error",
+            };
+            told(from_server, format!("{word}: {}", excerpt(text, EXCERPT)))
+        }
+        Event::StdoutEnded { torn: 0, .. } => {
+            told(Drawn::At(Lane::Client, Mark::Note), "the server's stdout ended").minor()
+        }
+        Event::StdoutEnded { torn, .. } => told(
+            Drawn::At(Lane::Client, Mark::Trouble),
+            format!("the server's stdout ended after {torn} bytes of a line"),
+        ),
+        Event::StderrEnded { bytes, .. } => told(
+            Drawn::At(Lane::Client, Mark::Note),
+            format!("stderr ended after {bytes} bytes"),
+        )
+        .minor(),
+        Event::ClientClosed { stream, .. } => told(
+            Drawn::At(Lane::Client, Mark::Note),
+            format!("closes the server's {stream}"),
+        ),
+        Event::SessionEnded { session } => {
+            told(Drawn::At(Lane::Client, Mark::Note), format!("{session} is over")).minor()
+        }
+        _ => return None,
+    })
+}
+
+fn about_requests(event: &Event, line: &Line, cast: &Cast) -> Option<Told> {
+    // The journal does not say which process asks. Where no server is left, it is not the server.
+    let asker = if !cast.is_alive(Lane::Server, line.seq) && cast.is_alive(Lane::Helpers, line.seq)
+    {
+        Lane::Helpers
+    } else {
+        Lane::Server
+    };
+    let to_remote = arrow(asker, Lane::Remote);
+    let from_remote = arrow(Lane::Remote, asker);
+    let at = |mark| Drawn::At(Lane::Remote, mark);
+    Some(match event {
+        Event::ConnectionSought { .. } => told(lost(asker, Lane::Remote), "reaches for the remote"),
+        Event::ConnectionHeld { .. } => told(at(Mark::Note), "the connection is held pending"),
+        Event::ConnectionReleased { .. } => told(at(Mark::Note), "the connection is let go"),
+        Event::ConnectionAccepted { .. } => told(at(Mark::Note), "a connection is accepted").minor(),
+        Event::RequestReceived {
+            method,
+            target,
+            credential,
+            key,
+            body_bytes,
+            ..
+        } => {
+            let key = key.as_ref().map_or_else(String::new, |key| format!(", key {key}"));
+            told(to_remote, format!("{method} {}", excerpt(target, EXCERPT)))
+                .more(format!("{}{key}, {body_bytes} bytes", credential_name(credential)))
+        }
+        Event::RequestTorn { bytes, because, .. } => told(
+            lost(asker, Lane::Remote),
+            format!("{bytes} bytes of a request"),
+        )
+        .more(because.clone()),
+        Event::RequestHeld { .. } => told(at(Mark::Note), "has the whole request, and holds it"),
+        Event::RequestRefused { credential, .. } => told(at(Mark::Refused), "refused: 401")
+            .more(credential_name(credential)),
+        Event::RequestUnmatched { .. } => {
+            told(at(Mark::Trouble), "404: no route of the drill matches")
+        }
+        Event::RouteFailed { route, because, .. } => told(
+            at(Mark::Trouble),
+            format!("the drill's reply to {route} could not be made"),
+        )
+        .more(because.clone()),
+        Event::DecisionHeld { made, .. } => {
+            let word = if *made { "made, and not told" } else { "not made yet" };
+            told(at(Mark::Note), format!("the decision is {word}"))
+        }
+        Event::Decided { approved, .. } => {
+            if *approved {
+                told(at(Mark::Note), "the call is approved")
+            } else {
+                told(at(Mark::Refused), "the call is refused")
+            }
+        }
+        Event::EffectApplied { effect, of, key, .. } => {
+            let key = key.as_ref().map_or_else(|| "no key".to_owned(), |key| format!("key {key}"));
+            told(at(Mark::Effect), format!("applied: {of} {effect}")).more(key)
+        }
+        Event::EffectRepeated { effect, key, .. } => {
+            told(at(Mark::Note), format!("known key: {effect} again")).more(format!("key {key}"))
+        }
+        Event::KeyConflict { effect, key, .. } => told(
+            at(Mark::Refused),
+            format!("409: the key of {effect} with another payload"),
+        )
+        .more(format!("key {key}")),
+        Event::EffectCancelled { effect, .. } => {
+            told(at(Mark::Note), format!("cancelled: {effect}"))
+        }
+        Event::ReplyHeld { status, .. } => told(at(Mark::Note), format!("{status}, withheld")),
+        Event::HalfReplySent {
+            status,
+            bytes,
+            whole,
+            ..
+        } => told(
+            lost(Lane::Remote, asker),
+            format!("{status}: {bytes} of {whole} bytes"),
+        ),
+        Event::RequestTurnedAway { status, .. } => told(
+            at(Mark::Refused),
+            format!("turned away with {status}: nothing is applied"),
+        ),
+        Event::ReplyReplaced { status, .. } => {
+            told(at(Mark::Note), format!("{status} in place of the reply"))
+        }
+        Event::ConnectionReset { .. } => {
+            told(lost(Lane::Remote, asker), "the connection is reset")
+        }
+        Event::ReplySlowed { status, .. } => {
+            told(from_remote, format!("{status}, byte by byte"))
+        }
+        Event::RequestReplayed { .. } => {
+            told(at(Mark::Trouble), "a proxy sends the request once more")
+        }
+        Event::ReplySent { status, .. } => told(from_remote, status.to_string()),
+        Event::ReplyLost { status, .. } => told(
+            lost(Lane::Remote, asker),
+            format!("{status}, and nobody is there to take it"),
+        ),
+        Event::RemoteReleased => told(at(Mark::Note), "everything held is let go"),
+        _ => return None,
+    })
+}
+
+fn about_the_crash(event: &Event, cast: &Cast) -> Option<Told> {
+    let server = |mark| Drawn::At(Lane::Server, mark);
+    let pids = |pids: &[i32]| {
+        let names: Vec<String> = pids.iter().map(|pid| cast.name(*pid)).collect();
+        names.join(", ")
+    };
+    Some(match event {
+        Event::CrashFired { action, .. } => {
+            told(Drawn::Across(Mark::Crash), format!("CRASH: {action}"))
+        }
+        Event::ClientGone { exit, .. } => told(
+            Drawn::At(Lane::Client, Mark::Exit),
+            format!("client gone: {exit}"),
+        ),
+        Event::ClientSignalled { signal, group, .. } => {
+            let whom = if *group { "the server's group" } else { "the server" };
+            let signal = nix::sys::signal::Signal::from(*signal);
+            told(
+                arrow(Lane::Client, Lane::Server),
+                format!("{signal} to {whom}"),
+            )
+        }
+        Event::ServerStopped { pids: stopped } => {
+            told(server(Mark::Note), "the server is stopped").more(pids(stopped))
+        }
+        Event::ServerContinued { pids: continued } => {
+            told(server(Mark::Note), "the server runs again").more(pids(continued))
+        }
+        Event::EofInPipe { session: Session::A } => told(
+            server(Mark::Eof),
+            "EOF: nobody holds the write end of stdin",
+        ),
+        Event::EofInPipe { session } => {
+            told(server(Mark::Eof), format!("EOF for {session}")).minor()
+        }
+        Event::StdinHeld {
+            by_server,
+            by_client,
+            ..
+        } => {
+            let holders: Vec<i32> = by_server.iter().chain(by_client).copied().collect();
+            told(
+                server(Mark::Trouble),
+                format!("no EOF: {} holds stdin open", pids(&holders)),
+            )
+        }
+        Event::ObservationEnded {
+            empty,
+            deadline_passed,
+        } => {
+            let how = match (empty, deadline_passed) {
+                (true, _) => "nothing is left",
+                (false, true) => "the deadline has passed",
+                (false, false) => "something is left",
+            };
+            told(
+                Drawn::Across(Mark::Note),
+                format!("the observation ends: {how}"),
+            )
+        }
+        Event::QuietStarted => {
+            told(Drawn::Across(Mark::Note), "the quiet period begins").minor()
+        }
+        Event::QuietEnded { empty, window, .. } => {
+            let how = if *empty { ", with nothing left to watch" } else { "" };
+            let window = window / 1_000_000;
+            told(
+                Drawn::Across(Mark::Note),
+                format!("the quiet period ends after {window} ms{how}"),
+            )
+            .minor()
+        }
+        _ => return None,
+    })
+}
+
+fn about_the_record(event: &Event) -> Option<Told> {
+    let authority = |mark| Drawn::At(Lane::Authority, mark);
+    Some(match event {
+        Event::RecordRead {
+            moment,
+            present,
+            rows,
+            unreadable,
+            ..
+        } => {
+            let found = match (unreadable, present) {
+                (Some(why), _) => why.clone(),
+                (None, false) => "there is none".to_owned(),
+                (None, true) => count(rows.len(), "row", "rows"),
+            };
+            let told = told(
+                Drawn::At(Lane::Server, Mark::Note),
+                format!("the record {}: {found}", moment_name(*moment)),
+            );
+            match moment {
+                Moment::Dispatch | Moment::Point => told,
+                _ => told.minor(),
+            }
+        }
+        Event::SecretsSought { bytes, .. } => told(
+            Drawn::Across(Mark::Note),
+            format!("{bytes} bytes are searched for secrets"),
+        )
+        .minor(),
+        Event::SecretSeen {
+            secret,
+            place,
+            detail,
+            ..
+        } => {
+            let place = format!("{place:?}").to_lowercase();
+            told(
+                Drawn::At(Lane::Server, Mark::Trouble),
+                format!("{secret} stands in its {place}"),
+            )
+            .more(detail.clone())
+        }
+        Event::Revoked { run, of, by } => {
+            let what = match of {
+                Revocable::Credential => "the credential of",
+                Revocable::Run => "the run of",
+                Revocable::Job => "the job of",
+            };
+            let told = told(
+                authority(Mark::Revoked),
+                format!("{what} {run} is revoked"),
+            );
+            if by.is_empty() {
+                told
+            } else {
+                told.more(format!("by {by}"))
+            }
+        }
+        Event::Probed { route, status } => told(
+            arrow(Lane::Authority, Lane::Remote),
+            format!("the harness asks {route}: {status}"),
+        ),
+        Event::CancelAsked { effect, status, .. } => told(
+            arrow(Lane::Authority, Lane::Remote),
+            format!("the operator cancels {effect}: {status}"),
+        ),
+        Event::AuthorityServes { pid, argv, .. } => told(
+            authority(Mark::Start),
+            format!("the authority serves, pid {pid}"),
+        )
+        .more(argv.join(" ")),
+        Event::AuthorityCommand {
+            what,
+            run,
+            exit,
+            stderr,
+            ..
+        } => {
+            let how = exit.map_or_else(|| "no end".to_owned(), |exit| exit.to_string());
+            told(authority(Mark::Note), format!("{what} for {run}: {how}"))
+                .more(excerpt(stderr, EXCERPT))
+        }
+        Event::RefusalsRead { refusals, .. } => told(
+            authority(Mark::Note),
+            format!("tells of {}", count(refusals.len(), "refusal", "refusals")),
+        )
+        .minor(),
+        _ => return None,
+    })
+}
+
+/// The beginning of an id.
+pub(super) fn short(id: &str) -> String {
+    id.chars().take(8).collect()
+}
+
+pub(super) fn count(n: usize, one: &str, many: &str) -> String {
+    match n {
+        1 => format!("1 {one}"),
+        n => format!("{n} {many}"),
+    }
+}
+
+pub(super) fn credential_name(credential: &Credential) -> String {
+    match credential {
+        Credential::Absent => "no credential".to_owned(),
+        Credential::Foreign => "a credential that is not the drill's".to_owned(),
+        Credential::Authority { wider: false } => "the authority's key".to_owned(),
+        Credential::Authority { wider: true } => "a wider key of the authority's".to_owned(),
+        Credential::Run {
+            run,
+            derived,
+            revoked,
+        } => {
+            let whose = match run {
+                Session::A | Session::Revoked => "run A".to_owned(),
+                Session::B => "run B".to_owned(),
+                Session::Beside => "the run beside".to_owned(),
+            };
+            let which = if *derived { "second credential" } else { "credential" };
+            let state = if *revoked { ", revoked" } else { "" };
+            format!("{which} of {whose}{state}")
+        }
+    }
+}
+
+fn limit_name(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Processes => "processes",
+        Limit::Threads => "threads",
+        Limit::Memory => "memory",
+        Limit::Cpu => "CPU time",
+    }
+}
+
+fn phase_name(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Prepare => "Prepare",
+        Phase::SessionA => "Session A",
+        Phase::Arm => "Up to the crash point",
+        Phase::Evidence => "Evidence before the crash",
+        Phase::Crash => "Crash",
+        Phase::Observe => "Observe",
+        Phase::Release => "The remote goes on",
+        Phase::Quiet => "Quiet period",
+        Phase::EvidenceAgain => "Evidence again",
+        Phase::Revoke => "Revoke",
+        Phase::Stop => "Stop what is left",
+        Phase::Beside => "The session beside",
+        Phase::RevokedSession => "A session with what was revoked",
+        Phase::SessionB => "Session B recovers",
+        Phase::RevokeJob => "The operator cancels the job",
+        Phase::Close => "Close",
+    }
+}
+
+pub(crate) fn moment_name(moment: Moment) -> &'static str {
+    match moment {
+        Moment::Beside => "when the session beside was open",
+        Moment::Dispatch => "at dispatch",
+        Moment::Point => "at the crash point",
+        Moment::PointAgain => "at the crash point, again",
+        Moment::ClientGone => "when the client was gone",
+        Moment::Deadline => "at the deadline",
+        Moment::End => "after the observation",
+        Moment::EndAgain => "after the observation, again",
+        Moment::AfterTerm => "after SIGTERM",
+        Moment::AfterStop => "after SIGKILL",
+        Moment::AfterBeside => "after the session beside",
+        Moment::AfterRevokedSession => "after the revoked session",
+        Moment::Recovered => "when session B had recovered",
+        Moment::AfterSessionB => "after session B",
+        Moment::BeforeCancel => "before the job is cancelled",
+    }
+}
