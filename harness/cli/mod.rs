@@ -7,6 +7,7 @@ mod interrupt;
 mod mimic;
 mod population;
 mod run;
+mod show;
 mod subject;
 mod suite;
 
@@ -62,6 +63,8 @@ fn obey(cli: &Cli) -> Ended {
     match &cli.verb {
         Some(Verb::Schema) => return schema(),
         Some(Verb::Judge { bundle, json }) => return judge(bundle, *json),
+        Some(Verb::Show { named }) => return show::show(named, &cli.folders),
+        Some(Verb::Open { run }) => return show::open(run.as_deref(), &cli.folders),
         _ => {}
     }
     let places = match Places::find(&cli.folders) {

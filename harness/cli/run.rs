@@ -295,7 +295,7 @@ fn as_run(
 }
 
 /// A path as the user would type it from here.
-fn shown(path: &Path) -> String {
+pub fn shown(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     path.strip_prefix(&here)
         .unwrap_or(path)

@@ -8,7 +8,9 @@ use crate::report::{TrialResult, boundaries};
 pub(super) fn lines(trials: &[(usize, &TrialResult)]) -> Markup {
     let all: Vec<&TrialResult> = trials.iter().map(|(_, trial)| *trial).collect();
     let place = |wanted: &TrialResult| {
-        let found = trials.iter().find(|(_, trial)| std::ptr::eq(*trial, wanted));
+        let found = trials
+            .iter()
+            .find(|(_, trial)| std::ptr::eq(*trial, wanted));
         found.map_or(0, |(place, _)| *place)
     };
     html! {

@@ -34,6 +34,7 @@ pub(crate) struct Run {
 pub(crate) struct Kept {
     pub(crate) drill: Option<Drill>,
     pub(crate) lines: Vec<Line>,
+    /// As it was written; where nobody did, what the judge says of the journal now.
     pub(crate) judgement: Option<Judgement>,
     pub(crate) incidents: Vec<Incident>,
     pub(crate) troubles: Vec<String>,
@@ -60,6 +61,11 @@ impl Kept {
         }
         kept.drill = kept.file(folder, "drill.json");
         kept.judgement = kept.file(folder, "answers.json");
+        if let (None, Some(drill)) = (&kept.judgement, &kept.drill)
+            && !kept.lines.is_empty()
+        {
+            kept.judgement = Some(judge(drill, &kept.lines));
+        }
         // There is none where there is nothing to tell.
         if folder.join("incidents.json").exists() {
             kept.incidents = kept.file(folder, "incidents.json").unwrap_or_default();
@@ -140,10 +146,14 @@ impl Run {
 
 /// Folders of trials that no result names.
 fn unjudged(folder: &Path, results: &Results) -> Vec<String> {
-    let named: Vec<String> = results.trials.iter().flat_map(TrialResult::bundles).collect();
+    let named: Vec<String> = results
+        .trials
+        .iter()
+        .flat_map(TrialResult::bundles)
+        .collect();
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut found: Vec<String> = entries
-        .filter(|entry| entry.path().join("journal.jsonl").is_file())
+        .filter(|entry| is_trial(&entry.path()))
         .filter_map(|entry| entry.file_name().into_string().ok())
         .filter(|name| !named.contains(name))
         .collect();
@@ -162,7 +172,7 @@ fn judged_now(folder: &Path) -> Option<TrialResult> {
         point: crash.listed_at(),
         variant: crash.variant(),
     };
-    let judgement = judge(kept.drill.as_ref()?, &kept.lines);
+    let judgement = kept.judgement.clone()?;
     let elapsed = Duration::from_nanos(kept.lines.last()?.at);
     // The journal has the names of secrets in their places.
     let none = Secrets::default();
@@ -205,26 +215,28 @@ fn small_file<T: DeserializeOwned>(path: &Path) -> io::Result<T> {
     serde_json::from_slice(&fs::read(path)?).map_err(io::Error::from)
 }
 
-/// The folder of a run: a path, a name below `runs`, or where none is named the latest of them.
-pub(crate) fn find(runs: &Path, named: Option<&str>) -> Result<PathBuf, String> {
-    if let Some(named) = named {
-        let path = Path::new(named);
-        if RunId::parse(named).is_some() && runs.join(named).is_dir() {
-            return Ok(runs.join(named));
-        }
-        if path.is_dir() {
-            return Ok(path.to_owned());
-        }
-        return Err(format!(
-            "there is no run `{named}`: name a folder, or one below {}",
-            runs.display()
-        ));
+/// Whether this is the folder of one trial.
+pub(crate) fn is_trial(folder: &Path) -> bool {
+    folder.join("journal.jsonl").is_file()
+}
+
+/// Whether this is the folder of a run, whole or not.
+pub(crate) fn is_run(folder: &Path) -> bool {
+    if folder.join("results.json").is_file() || folder.join("parts").is_dir() {
+        return true;
     }
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.path())
+        .any(|path| is_trial(&path))
+}
+
+/// The folder of the run that began last.
+pub(crate) fn latest(runs: &Path) -> Option<PathBuf> {
     let entries = fs::read_dir(runs).into_iter().flatten().flatten();
     entries
-        .filter(|entry| entry.path().is_dir())
         .filter_map(|entry| RunId::parse(entry.file_name().to_str()?))
+        .filter(|run| is_run(&runs.join(run.as_str())))
         .max()
         .map(|run| runs.join(run.as_str()))
-        .ok_or_else(|| format!("there is no run in {}", runs.display()))
 }

@@ -68,9 +68,7 @@ impl Cast {
     }
 
     pub(crate) fn lane(&self, pid: Pid) -> Lane {
-        self.lives
-            .get(&pid)
-            .map_or(Lane::Helpers, |life| life.lane)
+        self.lives.get(&pid).map_or(Lane::Helpers, |life| life.lane)
     }
 
     /// `server of session A (pid 7)`.
@@ -126,6 +124,12 @@ impl Cast {
     }
 
     fn note_look(&mut self, seq: Seq, session: Session, processes: &[Process]) {
+        // A look sees every process: whoever is not in it has ended, though nobody told of it.
+        for life in self.lives.values_mut() {
+            if processes.iter().all(|process| process.pid != life.pid) {
+                life.to.get_or_insert(seq);
+            }
+        }
         for process in processes {
             // What a wrapper started and what speaks with the client is the server, too.
             let speaks = process.holds.contains(&PipeEnd::StdinRead)

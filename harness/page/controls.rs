@@ -87,7 +87,9 @@ fn run_of<'s>(drill: &str, servers: &'s [Server<'_>]) -> Vec<&'s TrialResult> {
 /// The worst answer to each question that was asked.
 fn answers(trials: &[&TrialResult]) -> Vec<(Question, Shape)> {
     let worst = |question| {
-        let shapes = trials.iter().filter_map(|trial| of_question(trial, question));
+        let shapes = trials
+            .iter()
+            .filter_map(|trial| of_question(trial, question));
         let worst = shapes.max_by_key(|shape| weight(*shape))?;
         (worst != Shape::NotAsked).then_some((question, worst))
     };

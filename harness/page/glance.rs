@@ -2,7 +2,9 @@
 
 use maud::{Markup, html};
 
-use super::verdict::{asks, class, glyph, of_question, of_trial, sentence, verdict, was_run, weight};
+use super::verdict::{
+    asks, class, glyph, of_question, of_trial, sentence, verdict, was_run, weight, with_code,
+};
 use crate::judge::Answer;
 use crate::report::{Results, Shape, TrialResult, TrialVerdict};
 use crate::spec::Question;
@@ -27,7 +29,9 @@ impl Server<'_> {
 
     pub(super) fn worst(&self) -> Shape {
         let shapes = self.run().map(of_trial);
-        shapes.max_by_key(|shape| weight(*shape)).unwrap_or(Shape::Skipped)
+        shapes
+            .max_by_key(|shape| weight(*shape))
+            .unwrap_or(Shape::Skipped)
     }
 
     /// The worst shape, and at how many of how many trials it stands.
@@ -62,9 +66,14 @@ pub(super) fn servers(results: &Results) -> Vec<Server<'_>> {
 
 /// The sentence that somebody reads who reads no other.
 pub(super) fn conclusion(servers: &[Server<'_>]) -> Markup {
-    let run: Vec<&Server<'_>> = servers.iter().filter(|s| s.run().next().is_some()).collect();
+    let run: Vec<&Server<'_>> = servers
+        .iter()
+        .filter(|s| s.run().next().is_some())
+        .collect();
     let count_of = |wanted: &[Shape]| {
-        run.iter().filter(|server| wanted.contains(&server.worst())).count()
+        run.iter()
+            .filter(|server| wanted.contains(&server.worst()))
+            .count()
     };
     let held = count_of(&[Shape::Held]);
     let all = run.len();
@@ -77,35 +86,49 @@ pub(super) fn conclusion(servers: &[Server<'_>]) -> Markup {
     ];
     html! {
         @if all == 0 {
-            p.conclusion { (verdict(Shape::Skipped)) " Nothing was run, so nothing is shown to hold." }
+            p.conclusion { span.verdict.left-out { "– not run" } " Nothing was run, so nothing is shown to hold." }
         } @else if held == all {
             p.conclusion {
                 (verdict(Shape::Held)) " "
                 @if one { "The server" } @else { "All " (all) " servers" }
-                " answered every question that was asked as expected, in " (trials) " trials."
+                " answered every question as expected, in " (trials) " trials."
             }
         } @else {
-            p.conclusion {
-                @for (count, shape) in parts {
-                    @if count > 0 {
+            @for (count, shape) in parts {
+                @if count > 0 {
+                    p.conclusion {
                         (verdict(shape)) " "
                         @if one { "The server" } @else { (count) " of " (all) " servers" }
-                        ". "
+                        (meaning(shape))
                     }
                 }
-                @if held > 0 { (held) " of " (all) " held. " }
+            }
+            p {
                 "There were " (trials) " trials."
+                @if held > 0 { " In all of theirs, " (held) " of " (all) " servers held." }
             }
         }
     }
 }
 
+fn meaning(shape: Shape) -> &'static str {
+    match shape {
+        Shape::Unproven => ": the evidence does not decide an answer, which counts like broken.",
+        Shape::Error => {
+            ": a trial failed by the tool or the machine, so it says nothing of the server."
+        }
+        _ => ": the events prove that an answer is not as it must be.",
+    }
+}
+
 /// Servers by questions.
 pub(super) fn table(servers: &[Server<'_>], asked: &[Question]) -> Markup {
-    let run = servers.iter().filter(|server| server.run().next().is_some());
+    let run = servers
+        .iter()
+        .filter(|server| server.run().next().is_some());
     html! {
         table class={ "matrix glance q" (asked.len()) } role="table" {
-            caption { "Servers by questions: the worst answer of all trials" }
+            caption { "Servers by questions: the worst answer of all trials, and in how many of them it stands where it is not all" }
             (head("Server", asked))
             tbody role="rowgroup" {
                 @for server in run {
@@ -117,7 +140,7 @@ pub(super) fn table(servers: &[Server<'_>], asked: &[Question]) -> Markup {
                         @for question in asked {
                             @match server.answer(*question) {
                                 None => (empty()),
-                                Some((shape, count, all)) => (cell(shape, (count < all).then(|| format!("{count} of {all}")))),
+                                Some((shape, count, all)) => (cell(shape, (count < all).then(|| format!("{count}/{all}")))),
                             }
                         }
                     }
@@ -185,15 +208,16 @@ fn empty() -> Markup {
 /// The name of a trial without that of its drill.
 pub(super) fn within_drill(trial: &TrialResult) -> &str {
     let rest = trial.name.strip_prefix(&trial.drill);
-    rest.and_then(|rest| rest.strip_prefix("::")).unwrap_or(&trial.name)
+    rest.and_then(|rest| rest.strip_prefix("::"))
+        .unwrap_or(&trial.name)
 }
 
 /// The questions that some trial was asked.
 pub(super) fn asked<'r>(trials: impl Iterator<Item = &'r TrialResult> + Clone) -> Vec<Question> {
     let is_asked = |question: &Question| {
-        trials.clone().any(|trial| {
-            !matches!(of_question(trial, *question), None | Some(Shape::NotAsked))
-        })
+        trials
+            .clone()
+            .any(|trial| !matches!(of_question(trial, *question), None | Some(Shape::NotAsked)))
     };
     Question::ALL.into_iter().filter(is_asked).collect()
 }
@@ -272,11 +296,18 @@ fn grouped(results: &Results) -> Vec<Objection<'_>> {
         for answer in answers {
             let stale = trial.stale_known.contains(&answer.question);
             let said = if stale {
-                format!("It holds, although the drill lists it as known to be broken. {}", answer.because)
+                format!(
+                    "It holds, although the drill lists it as known to be broken. {}",
+                    answer.because
+                )
             } else {
                 sentence(trial, answer)
             };
-            let shape = if stale { Shape::Known } else { Shape::of(answer) };
+            let shape = if stale {
+                Shape::Known
+            } else {
+                Shape::of(answer)
+            };
             add(answer.question.to_string(), shape, said);
         }
         if let Some(error) = &trial.error {
@@ -299,8 +330,8 @@ fn objection(group: &Objection<'_>) -> Markup {
                 }
                 @if group.trials.len() > NAMED { " and " (group.trials.len() - NAMED) " more" }
             }
-            p {
-                (group.sentence)
+            p.sentence {
+                (with_code(&group.sentence))
                 @if group.trials.len() > 1 { span.note { " (at the first of them)" } }
             }
         }
@@ -313,7 +344,12 @@ pub(super) fn not_run(results: &Results, facts: &crate::report::RunFacts) -> Mar
         .trials
         .iter()
         .filter(|trial| trial.verdict == TrialVerdict::Ignored)
-        .map(|trial| (trial.reason.as_deref().unwrap_or("ignored"), trial.name.as_str()));
+        .map(|trial| {
+            (
+                trial.reason.as_deref().unwrap_or("ignored"),
+                trial.name.as_str(),
+            )
+        });
     // What was ignored stands in the results as well.
     let others = facts.population.iter().filter_map(|entry| {
         let name = entry.trial.as_deref().unwrap_or(&entry.drill);
@@ -336,7 +372,7 @@ pub(super) fn not_run(results: &Results, facts: &crate::report::RunFacts) -> Mar
                 ul {
                     @for (reason, names) in &groups {
                         li {
-                            (verdict(Shape::Skipped)) " " (names.len()) " "
+                            (names.len()) " "
                             @if names.len() == 1 { "trial" } @else { "trials" }
                             ": " (reason)
                             details {

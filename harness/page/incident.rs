@@ -34,7 +34,11 @@ pub(crate) fn facts(incident: &Incident) -> Vec<(&'static str, String)> {
         })
         .collect();
     let revoked = incident.revoked.as_ref().map(|revoked| {
-        let by = if revoked.operator.is_empty() { "the harness" } else { &revoked.operator };
+        let by = if revoked.operator.is_empty() {
+            "the harness"
+        } else {
+            &revoked.operator
+        };
         format!("{} by {by}", revoked.at)
     });
     let joined = |texts: &[String]| (!texts.is_empty()).then(|| texts.join(", "));
@@ -59,7 +63,9 @@ pub(crate) fn facts(incident: &Incident) -> Vec<(&'static str, String)> {
         ("Signals", joined(&signals)),
         ("Exit", incident.exit.clone()),
     ];
-    let known = all.into_iter().filter_map(|(name, text)| Some((name, text?)));
+    let known = all
+        .into_iter()
+        .filter_map(|(name, text)| Some((name, text?)));
     known.filter(|(_, text)| !text.is_empty()).collect()
 }
 

@@ -102,7 +102,10 @@ impl Layout {
 
     fn unowned(&self, tale: &Tale) -> Option<(u32, u32)> {
         let axis = |instant| {
-            let place = tale.rows.iter().position(|row| row.instant == Some(instant))?;
+            let place = tale
+                .rows
+                .iter()
+                .position(|row| row.instant == Some(instant))?;
             Some(self.places[place].axis)
         };
         let from = axis(Instant::ClientGone)?;
@@ -141,7 +144,10 @@ impl Layout {
 
     /// Where an event would be drawn, whether it has a row or not.
     fn y(&self, tale: &Tale, seq: Seq) -> u32 {
-        let row = tale.rows.iter().position(|row| row.seqs.iter().any(|own| *own >= seq));
+        let row = tale
+            .rows
+            .iter()
+            .position(|row| row.seqs.iter().any(|own| *own >= seq));
         row.map_or(self.height, |row| self.places[row].axis)
     }
 }

@@ -25,15 +25,40 @@ pub(crate) struct Entry {
     pub(crate) effect: Option<String>,
     /// What was sent back, in order.
     pub(crate) replies: Vec<String>,
+    /// How often the same came one after the other, and when the last of them came.
+    pub(crate) times: usize,
+    pub(crate) until: u64,
 }
 
-/// All requests of a trial, in order.
+impl Entry {
+    /// Tells a reader the same as the one before.
+    fn repeats(&self, other: &Self) -> bool {
+        self.effect.is_none()
+            && self.request == other.request
+            && self.credential == other.credential
+            && self.key == other.key
+            && self.came == other.came
+            && self.replies == other.replies
+    }
+}
+
+/// All requests of a trial, in order; those that say the same one after the other stand together.
 pub(crate) fn entries(lines: &[Line]) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
     for line in lines {
         note(&mut entries, line);
     }
-    entries
+    let mut together: Vec<Entry> = Vec::new();
+    for entry in entries {
+        match together.last_mut() {
+            Some(last) if entry.repeats(last) => {
+                last.times += 1;
+                last.until = entry.at;
+            }
+            _ => together.push(entry),
+        }
+    }
+    together
 }
 
 fn note(entries: &mut Vec<Entry>, line: &Line) {
@@ -59,6 +84,8 @@ fn note(entries: &mut Vec<Entry>, line: &Line) {
             came: Vec::new(),
             effect: None,
             replies: Vec::new(),
+            times: 1,
+            until: line.at,
         }),
         Event::RequestReplayed {
             request,
@@ -71,6 +98,8 @@ fn note(entries: &mut Vec<Entry>, line: &Line) {
                 came: vec![format!("request {request} once more, by a proxy")],
                 effect: None,
                 replies: Vec::new(),
+                times: 1,
+                until: line.at,
                 ..first
             }));
         }
@@ -82,7 +111,10 @@ fn note(entries: &mut Vec<Entry>, line: &Line) {
             amend(request, &|e| e.came.push("no such route".to_owned()));
         }
         Event::RouteFailed { request, .. } => {
-            amend(request, &|e| e.came.push("the drill's reply could not be made".to_owned()));
+            amend(request, &|e| {
+                e.came
+                    .push("the drill's reply could not be made".to_owned())
+            });
         }
         Event::EffectApplied {
             request,
@@ -99,13 +131,19 @@ fn note(entries: &mut Vec<Entry>, line: &Line) {
             e.came.push(format!("known key: {effect} again"));
         }),
         Event::KeyConflict { request, .. } => {
-            amend(request, &|e| e.came.push("known key, other payload".to_owned()));
+            amend(request, &|e| {
+                e.came.push("known key, other payload".to_owned())
+            });
         }
         Event::EffectCancelled { request, effect } => {
             amend(request, &|e| e.came.push(format!("cancelled: {effect}")));
         }
         Event::Decided { request, approved } => amend(request, &|e| {
-            let word = if *approved { "approved" } else { "not approved" };
+            let word = if *approved {
+                "approved"
+            } else {
+                "not approved"
+            };
             e.came.push(word.to_owned());
         }),
         Event::RequestTurnedAway { request, .. } => {
@@ -118,13 +156,17 @@ fn note(entries: &mut Vec<Entry>, line: &Line) {
             request, status, ..
         } => amend(request, &|e| e.replies.push(format!("half of {status}"))),
         Event::ReplyReplaced { request, status } => {
-            amend(request, &|e| e.replies.push(format!("{status} in its place")));
+            amend(request, &|e| {
+                e.replies.push(format!("{status} in its place"))
+            });
         }
         Event::ConnectionReset { request } => {
             amend(request, &|e| e.replies.push("reset".to_owned()));
         }
         Event::ReplySlowed { request, status } => {
-            amend(request, &|e| e.replies.push(format!("{status}, byte by byte")));
+            amend(request, &|e| {
+                e.replies.push(format!("{status}, byte by byte"))
+            });
         }
         Event::ReplySent { request, status } => {
             amend(request, &|e| e.replies.push(format!("{status} sent")));
@@ -155,7 +197,10 @@ pub(super) fn section(entries: &[Entry]) -> Markup {
                 @for entry in entries.iter().take(MOST) {
                     tr.applied[entry.effect.is_some()] {
                         td.number data-label="When" { (ms(entry.at)) }
-                        td data-label="Request" { code { (entry.request) } }
+                        td data-label="Request" {
+                            code { (entry.request) }
+                            @if entry.times > 1 { br; (entry.times) " times, until " (ms(entry.until)) }
+                        }
                         td data-label="With" {
                             (entry.credential)
                             @if let Some(key) = &entry.key { br; "key " code { (key) } }

@@ -29,20 +29,21 @@ pub(crate) mod record;
 pub(crate) mod reproduce;
 pub(crate) mod tale;
 pub(crate) mod tell;
+pub(crate) mod terminal;
 mod timeline;
 mod trial;
 pub(crate) mod verdict;
 
 use std::collections::BTreeSet;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest as _, Sha256};
 
 use crate::journal::printable;
-use crate::report::{MANIFEST, Results, RunFacts};
+use crate::report::{MANIFEST, Results, RunFacts, write_with};
 use bundle::Run;
 use glance::Server;
 
@@ -62,11 +63,24 @@ pub fn render(
     render_run(folder, &run, true, out)
 }
 
-/// Writes the page of a run as its folder has it, whole or not.
-pub(crate) fn render_found(folder: &Path, out: &mut impl io::Write) -> io::Result<()> {
-    let run = Run::read(folder)?;
-    let is_sealed = folder.join(MANIFEST).is_file();
-    render_run(folder, &run, is_sealed, out)
+/// The page of a run's folder. One that was killed has none, and gets it now; in one that has its manifest nothing is added.
+pub(crate) fn at(folder: &Path) -> Result<PathBuf, String> {
+    let page = folder.join(FILE);
+    if page.is_file() {
+        return Ok(page);
+    }
+    if folder.join(MANIFEST).exists() {
+        return Err(format!(
+            "{} was made without a page, and its manifest says what is in it: `cargo drill show` shows it",
+            folder.display()
+        ));
+    }
+    let written = Run::read(folder)
+        .and_then(|run| write_with(&page, |out| render_run(folder, &run, false, out)));
+    match written {
+        Ok(()) => Ok(page),
+        Err(error) => Err(format!("failed to write {}: {error}", page.display())),
+    }
 }
 
 fn render_run(
@@ -79,9 +93,15 @@ fn render_run(
     let shown_folder = format!("reports/runs/{}", results.run);
     let servers = glance::servers(results);
     put(out, html! { (DOCTYPE) (PreEscaped("<html lang=\"en\">")) })?;
-    put(out, html! { (head(results)) (PreEscaped("<body>")) (skip_link()) })?;
+    put(
+        out,
+        html! { (head(results)) (PreEscaped("<body>")) (skip_link()) },
+    )?;
     put(out, top(run, &servers))?;
-    put(out, html! { (PreEscaped("<main id=\"main\">")) (answer(run, &servers)) })?;
+    put(
+        out,
+        html! { (PreEscaped("<main id=\"main\">")) (answer(run, &servers)) },
+    )?;
     let setting = trial::Setting {
         folder,
         shown_folder: &shown_folder,
@@ -89,28 +109,41 @@ fn render_run(
     };
     let mut weakens = BTreeSet::new();
     for server in &servers {
-        if !server.trials.iter().any(|(_, trial)| verdict::was_run(trial)) {
+        if !server
+            .trials
+            .iter()
+            .any(|(_, trial)| verdict::was_run(trial))
+        {
             continue;
         }
         let first = server.trials[0].0;
-        put(out, html! {
-            (PreEscaped(format!("<section class=\"server\" id=\"d-{first}\" aria-labelledby=\"d-{first}-name\">")))
-            (about(server, &run.facts))
-        })?;
+        put(
+            out,
+            html! {
+                (PreEscaped(format!("<section class=\"server\" id=\"d-{first}\" aria-labelledby=\"d-{first}-name\">")))
+                (about(server, &run.facts))
+            },
+        )?;
         for (place, trial) in &server.trials {
             if verdict::was_run(trial) {
                 let cut_short = run.is_cut_short(trial);
-                put(out, trial::section(*place, trial, cut_short, &setting, &mut weakens))?;
+                put(
+                    out,
+                    trial::section(*place, trial, cut_short, &setting, &mut weakens),
+                )?;
             }
         }
         put(out, html! { (PreEscaped("</section>")) })?;
     }
-    put(out, html! {
-        (controls::section(&servers, &run.facts))
-        (grounds(&weakens))
-        (check::section(&shown_folder, is_sealed))
-        (PreEscaped("</main></body></html>\n"))
-    })
+    put(
+        out,
+        html! {
+            (controls::section(&servers, &run.facts))
+            (grounds(&weakens))
+            (check::section(&shown_folder, is_sealed))
+            (PreEscaped("</main></body></html>\n"))
+        },
+    )
 }
 
 /// All that is written goes through here: nothing that a reader would not see, or that would turn the text around, gets
@@ -200,7 +233,10 @@ fn answer(run: &Run, servers: &[Server<'_>]) -> Markup {
 /// A server, before its trials.
 fn about(server: &Server<'_>, facts: &RunFacts) -> Markup {
     let first = server.trials[0].0;
-    let drill = facts.drills.iter().find(|drill| drill.drill == server.drill);
+    let drill = facts
+        .drills
+        .iter()
+        .find(|drill| drill.drill == server.drill);
     let asked = glance::asked(server.trials.iter().map(|(_, trial)| *trial));
     html! {
         h2 id={ "d-" (first) "-name" } { (server.drill) " " (verdict::verdict(server.worst())) }

@@ -21,7 +21,6 @@ pub(crate) struct Look {
 /// A process and those that it started.
 #[derive(Debug)]
 pub(crate) struct Node {
-    pub(crate) pid: Pid,
     /// Its part in the trial, and its pid.
     pub(crate) name: String,
     pub(crate) command: String,
@@ -113,7 +112,6 @@ fn node<'p>(
         left.iter().partition(|other| other.ppid == process.pid);
     *left = others;
     Node {
-        pid: process.pid,
         name: cast.name(process.pid),
         command: if process.argv.is_empty() {
             process.comm.clone()

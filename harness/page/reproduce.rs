@@ -12,7 +12,8 @@ pub(crate) fn again(trial: &TrialResult, facts: &RunFacts) -> String {
     words.extend(["--exact".to_owned(), quoted(&trial.name)]);
     let file = facts.drills.iter().find(|drill| drill.drill == trial.drill);
     let folder = file.and_then(|drill| drill.file.split('/').next());
-    if let Some(folder) = folder.filter(|folder| *folder != "drills" && !folder.ends_with(".yaml")) {
+    if let Some(folder) = folder.filter(|folder| *folder != "drills" && !folder.ends_with(".yaml"))
+    {
         words.extend(["--drills".to_owned(), quoted(folder)]);
     }
     if let Some(repeats) = &trial.repeats {
@@ -24,7 +25,10 @@ pub(crate) fn again(trial: &TrialResult, facts: &RunFacts) -> String {
 
 /// Answers again from the files of a trial alone; `folder` is the run's.
 pub(crate) fn judged_again(folder: &str, bundle: &str) -> String {
-    format!("cargo drill judge {}", quoted(&format!("{folder}/{bundle}")))
+    format!(
+        "cargo drill judge {}",
+        quoted(&format!("{folder}/{bundle}"))
+    )
 }
 
 /// A word of a command for a shell, whatever is in it.
@@ -42,7 +46,10 @@ mod tests {
 
     #[test]
     fn a_word_that_a_shell_would_act_on_is_quoted() {
-        assert_eq!(quoted("deploy::after-acceptance"), "deploy::after-acceptance");
+        assert_eq!(
+            quoted("deploy::after-acceptance"),
+            "deploy::after-acceptance"
+        );
         assert_eq!(quoted("deploy__sent~2"), "deploy__sent~2");
         assert_eq!(quoted("a b"), "'a b'");
         assert_eq!(quoted("$(rm -rf .)"), "'$(rm -rf .)'");

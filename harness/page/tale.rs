@@ -84,11 +84,15 @@ impl Tale {
     /// `cited` are the events on which answers rest.
     pub(crate) fn of(lines: &[Line], moments: &Moments, cited: &BTreeSet<Seq>) -> Self {
         let cast = Cast::of(lines);
+        let plain = plain_connections(lines);
         let rows = lines.iter().filter_map(|line| {
-            let told = tell(line, &cast)?;
-            let instant = Instant::ALL.into_iter().find(|instant| {
-                instant.is(&line.event) && instant.of(moments) == Some(line.at)
-            });
+            let mut told = tell(line, &cast)?;
+            if let Event::ConnectionSought { connection, .. } = &line.event {
+                told.minor = plain.contains(connection);
+            }
+            let instant = Instant::ALL
+                .into_iter()
+                .find(|instant| instant.is(&line.event) && instant.of(moments) == Some(line.at));
             let wanted = !told.minor || instant.is_some() || cited.contains(&line.seq);
             wanted.then(|| Row {
                 seqs: vec![line.seq],
@@ -125,6 +129,20 @@ impl Row {
             && self.told.drawn == other.told.drawn
             && self.told.text == other.told.text
     }
+}
+
+/// Connections of which nothing is to be told but the request that they carried.
+fn plain_connections(lines: &[Line]) -> BTreeSet<u32> {
+    let mut carried = BTreeSet::new();
+    let mut held = BTreeSet::new();
+    for line in lines {
+        match &line.event {
+            Event::RequestReceived { connection, .. } => carried.insert(*connection),
+            Event::ConnectionHeld { connection } => held.insert(*connection),
+            _ => false,
+        };
+    }
+    carried.difference(&held).copied().collect()
 }
 
 /// A step in which nothing was told needs no heading.
@@ -181,7 +199,12 @@ fn many_times(first: &Row, again: &[Row]) -> Row {
     let times = again.len() + 1;
     let last = again.last().map_or(first.at, |row| row.at);
     Row {
-        seqs: first.seqs.iter().chain(again.iter().flat_map(|row| &row.seqs)).copied().collect(),
+        seqs: first
+            .seqs
+            .iter()
+            .chain(again.iter().flat_map(|row| &row.seqs))
+            .copied()
+            .collect(),
         told: Told {
             text: format!("{}, {times} times, until {}", first.told.text, ms(last)),
             ..first.told.clone()
@@ -197,7 +220,7 @@ fn again_and_again(rows: &[Row], length: usize) -> Row {
     Row {
         seqs: rows.iter().flat_map(|row| row.seqs.clone()).collect(),
         told: Told {
-            text: format!("these {length} {times} times more, until {}", ms(last)),
+            text: format!("these {length} rows {times} times more, until {}", ms(last)),
             more: String::new(),
             ..first.told.clone()
         },

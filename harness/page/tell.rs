@@ -16,15 +16,25 @@ const EXCERPT: usize = 160;
 pub(crate) enum Drawn {
     /// A step of the trial begins.
     Heading,
-    /// Something goes from one to another, and arrives or not.
+    /// Something goes from one to another.
     Arrow {
         from: Lane,
         to: Lane,
-        arrives: bool,
+        arrival: Arrival,
     },
     At(Lane, Mark),
     /// It concerns all of them.
     Across(Mark),
+}
+
+/// What becomes of something on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    Whole,
+    /// Nothing is sent yet.
+    Reaching,
+    /// Half of it, or nothing at all.
+    Lost,
 }
 
 /// What kind of thing happens at a lane.
@@ -78,19 +88,18 @@ impl Told {
 }
 
 fn arrow(from: Lane, to: Lane) -> Drawn {
-    Drawn::Arrow {
-        from,
-        to,
-        arrives: true,
-    }
+    let arrival = Arrival::Whole;
+    Drawn::Arrow { from, to, arrival }
+}
+
+fn reaching(from: Lane, to: Lane) -> Drawn {
+    let arrival = Arrival::Reaching;
+    Drawn::Arrow { from, to, arrival }
 }
 
 fn lost(from: Lane, to: Lane) -> Drawn {
-    Drawn::Arrow {
-        from,
-        to,
-        arrives: false,
-    }
+    let arrival = Arrival::Lost;
+    Drawn::Arrow { from, to, arrival }
 }
 
 /// The event in words; `None` for one that tells a reader nothing.
@@ -110,9 +119,11 @@ fn about_the_trial(event: &Event) -> Option<Told> {
     Some(match event {
         Event::PhaseStarted { phase } => told(Drawn::Heading, phase_name(*phase)),
         Event::CellReady { .. } => told(across(Mark::Note), "the cell is ready").minor(),
-        Event::Minted { session, run, .. } => {
-            told(across(Mark::Note), format!("{session} is run {}", short(run))).minor()
-        }
+        Event::Minted { session, run, .. } => told(
+            across(Mark::Note),
+            format!("{session} is run {}", short(run)),
+        )
+        .minor(),
         Event::Rehearsed {
             requests, detail, ..
         } => told(across(Mark::Note), "a clean run of the call")
@@ -130,9 +141,10 @@ fn about_the_trial(event: &Event) -> Option<Told> {
             across(Mark::Trouble),
             format!("the crash missed {point}: {instead}"),
         ),
-        Event::TrialFailed { because } => {
-            told(across(Mark::Trouble), format!("the trial failed: {because}"))
-        }
+        Event::TrialFailed { because } => told(
+            across(Mark::Trouble),
+            format!("the trial failed: {because}"),
+        ),
         Event::Interrupted => told(across(Mark::Trouble), "somebody interrupted the run"),
         Event::GateUnavailable { because } => told(
             across(Mark::Trouble),
@@ -166,13 +178,21 @@ fn about_processes(event: &Event, cast: &Cast) -> Option<Told> {
                 format!("{} ends: {exit}", cast.name(*pid)),
             );
             // `client-gone` tells it of session A's; the others end when the harness is done with them.
-            if lane == Lane::Client { told.minor() } else { told }
+            if lane == Lane::Client {
+                told.minor()
+            } else {
+                told
+            }
         }
         Event::Looked {
             moment, processes, ..
         } => told(
             Drawn::At(Lane::Server, Mark::Note),
-            format!("a look {}: {}", moment_name(*moment), count(processes.len(), "process", "processes")),
+            format!(
+                "a look {}: {}",
+                moment_name(*moment),
+                count(processes.len(), "process", "processes")
+            ),
         )
         .minor(),
         Event::SignalSent { pid, signal, .. } => told(
@@ -190,9 +210,10 @@ fn about_processes(event: &Event, cast: &Cast) -> Option<Told> {
             format!("beyond its limit of {}: all are ended", limit_name(*limit)),
         )
         .more(format!("{used}, of at most {most}")),
-        Event::CellCleared { ended } => {
-            told(Drawn::Across(Mark::Exit), format!("the cell is cleared: {ended} ended"))
-        }
+        Event::CellCleared { ended } => told(
+            Drawn::Across(Mark::Exit),
+            format!("the cell is cleared: {ended} ended"),
+        ),
         _ => return None,
     })
 }
@@ -282,7 +303,9 @@ fn about_the_session(event: &Event) -> Option<Told> {
                 }
                 LineShape::Request => told(drawn, name).more(format!("{bytes} bytes")),
                 LineShape::Notification => told(drawn, name).more(format!("{bytes} bytes")).minor(),
-                LineShape::Response => told(drawn, "a response").more(format!("{bytes} bytes")).minor(),
+                LineShape::Response => told(drawn, "a response")
+                    .more(format!("{bytes} bytes"))
+                    .minor(),
             }
         }
         Event::CallAsked { tool, .. } => told(
@@ -290,8 +313,9 @@ fn about_the_session(event: &Event) -> Option<Told> {
             format!("is to call {tool}"),
         )
         .minor(),
-        Event::CallIssued { tool, call, .. } => told(to_server, format!("tools/call {tool}"))
-            .more(format!("call {call}")),
+        Event::CallIssued { tool, call, .. } => {
+            told(to_server, format!("tools/call {tool}")).more(format!("call {call}"))
+        }
         Event::CallTorn { bytes, of, .. } => told(
             lost(Lane::Client, Lane::Server),
             format!("{bytes} of {of} bytes of the call"),
@@ -300,9 +324,10 @@ fn about_the_session(event: &Event) -> Option<Told> {
             Drawn::At(Lane::Server, Mark::Note),
             format!("has {bytes} bytes of the call before it, unread"),
         ),
-        Event::CallTaken { .. } => {
-            told(Drawn::At(Lane::Server, Mark::Note), "has read the whole call")
-        }
+        Event::CallTaken { .. } => told(
+            Drawn::At(Lane::Server, Mark::Note),
+            "has read the whole call",
+        ),
         Event::ReadingStopped { .. } => told(
             Drawn::At(Lane::Client, Mark::Note),
             "reads nothing more from the server",
@@ -324,9 +349,11 @@ fn about_the_session(event: &Event) -> Option<Told> {
             };
             told(from_server, format!("{word}: {}", excerpt(text, EXCERPT)))
         }
-        Event::StdoutEnded { torn: 0, .. } => {
-            told(Drawn::At(Lane::Client, Mark::Note), "the server's stdout ended").minor()
-        }
+        Event::StdoutEnded { torn: 0, .. } => told(
+            Drawn::At(Lane::Client, Mark::Note),
+            "the server's stdout ended",
+        )
+        .minor(),
         Event::StdoutEnded { torn, .. } => told(
             Drawn::At(Lane::Client, Mark::Trouble),
             format!("the server's stdout ended after {torn} bytes of a line"),
@@ -340,9 +367,11 @@ fn about_the_session(event: &Event) -> Option<Told> {
             Drawn::At(Lane::Client, Mark::Note),
             format!("closes the server's {stream}"),
         ),
-        Event::SessionEnded { session } => {
-            told(Drawn::At(Lane::Client, Mark::Note), format!("{session} is over")).minor()
-        }
+        Event::SessionEnded { session } => told(
+            Drawn::At(Lane::Client, Mark::Note),
+            format!("{session} is over"),
+        )
+        .minor(),
         _ => return None,
     })
 }
@@ -359,10 +388,14 @@ fn about_requests(event: &Event, line: &Line, cast: &Cast) -> Option<Told> {
     let from_remote = arrow(Lane::Remote, asker);
     let at = |mark| Drawn::At(Lane::Remote, mark);
     Some(match event {
-        Event::ConnectionSought { .. } => told(lost(asker, Lane::Remote), "reaches for the remote"),
+        Event::ConnectionSought { .. } => {
+            told(reaching(asker, Lane::Remote), "reaches for the remote")
+        }
         Event::ConnectionHeld { .. } => told(at(Mark::Note), "the connection is held pending"),
         Event::ConnectionReleased { .. } => told(at(Mark::Note), "the connection is let go"),
-        Event::ConnectionAccepted { .. } => told(at(Mark::Note), "a connection is accepted").minor(),
+        Event::ConnectionAccepted { .. } => {
+            told(at(Mark::Note), "a connection is accepted").minor()
+        }
         Event::RequestReceived {
             method,
             target,
@@ -371,9 +404,13 @@ fn about_requests(event: &Event, line: &Line, cast: &Cast) -> Option<Told> {
             body_bytes,
             ..
         } => {
-            let key = key.as_ref().map_or_else(String::new, |key| format!(", key {key}"));
-            told(to_remote, format!("{method} {}", excerpt(target, EXCERPT)))
-                .more(format!("{}{key}, {body_bytes} bytes", credential_name(credential)))
+            let key = key
+                .as_ref()
+                .map_or_else(String::new, |key| format!(", key {key}"));
+            told(to_remote, format!("{method} {}", excerpt(target, EXCERPT))).more(format!(
+                "{}{key}, {body_bytes} bytes",
+                credential_name(credential)
+            ))
         }
         Event::RequestTorn { bytes, because, .. } => told(
             lost(asker, Lane::Remote),
@@ -381,8 +418,9 @@ fn about_requests(event: &Event, line: &Line, cast: &Cast) -> Option<Told> {
         )
         .more(because.clone()),
         Event::RequestHeld { .. } => told(at(Mark::Note), "has the whole request, and holds it"),
-        Event::RequestRefused { credential, .. } => told(at(Mark::Refused), "refused: 401")
-            .more(credential_name(credential)),
+        Event::RequestRefused { credential, .. } => {
+            told(at(Mark::Refused), "refused: 401").more(credential_name(credential))
+        }
         Event::RequestUnmatched { .. } => {
             told(at(Mark::Trouble), "404: no route of the drill matches")
         }
@@ -392,7 +430,11 @@ fn about_requests(event: &Event, line: &Line, cast: &Cast) -> Option<Told> {
         )
         .more(because.clone()),
         Event::DecisionHeld { made, .. } => {
-            let word = if *made { "made, and not told" } else { "not made yet" };
+            let word = if *made {
+                "made, and not told"
+            } else {
+                "not made yet"
+            };
             told(at(Mark::Note), format!("the decision is {word}"))
         }
         Event::Decided { approved, .. } => {
@@ -402,8 +444,12 @@ fn about_requests(event: &Event, line: &Line, cast: &Cast) -> Option<Told> {
                 told(at(Mark::Refused), "the call is refused")
             }
         }
-        Event::EffectApplied { effect, of, key, .. } => {
-            let key = key.as_ref().map_or_else(|| "no key".to_owned(), |key| format!("key {key}"));
+        Event::EffectApplied {
+            effect, of, key, ..
+        } => {
+            let key = key
+                .as_ref()
+                .map_or_else(|| "no key".to_owned(), |key| format!("key {key}"));
             told(at(Mark::Effect), format!("applied: {of} {effect}")).more(key)
         }
         Event::EffectRepeated { effect, key, .. } => {
@@ -434,12 +480,8 @@ fn about_requests(event: &Event, line: &Line, cast: &Cast) -> Option<Told> {
         Event::ReplyReplaced { status, .. } => {
             told(at(Mark::Note), format!("{status} in place of the reply"))
         }
-        Event::ConnectionReset { .. } => {
-            told(lost(Lane::Remote, asker), "the connection is reset")
-        }
-        Event::ReplySlowed { status, .. } => {
-            told(from_remote, format!("{status}, byte by byte"))
-        }
+        Event::ConnectionReset { .. } => told(lost(Lane::Remote, asker), "the connection is reset"),
+        Event::ReplySlowed { status, .. } => told(from_remote, format!("{status}, byte by byte")),
         Event::RequestReplayed { .. } => {
             told(at(Mark::Trouble), "a proxy sends the request once more")
         }
@@ -468,7 +510,11 @@ fn about_the_crash(event: &Event, cast: &Cast) -> Option<Told> {
             format!("client gone: {exit}"),
         ),
         Event::ClientSignalled { signal, group, .. } => {
-            let whom = if *group { "the server's group" } else { "the server" };
+            let whom = if *group {
+                "the server's group"
+            } else {
+                "the server"
+            };
             let signal = nix::sys::signal::Signal::from(*signal);
             told(
                 arrow(Lane::Client, Lane::Server),
@@ -481,7 +527,9 @@ fn about_the_crash(event: &Event, cast: &Cast) -> Option<Told> {
         Event::ServerContinued { pids: continued } => {
             told(server(Mark::Note), "the server runs again").more(pids(continued))
         }
-        Event::EofInPipe { session: Session::A } => told(
+        Event::EofInPipe {
+            session: Session::A,
+        } => told(
             server(Mark::Eof),
             "EOF: nobody holds the write end of stdin",
         ),
@@ -513,11 +561,13 @@ fn about_the_crash(event: &Event, cast: &Cast) -> Option<Told> {
                 format!("the observation ends: {how}"),
             )
         }
-        Event::QuietStarted => {
-            told(Drawn::Across(Mark::Note), "the quiet period begins").minor()
-        }
+        Event::QuietStarted => told(Drawn::Across(Mark::Note), "the quiet period begins").minor(),
         Event::QuietEnded { empty, window, .. } => {
-            let how = if *empty { ", with nothing left to watch" } else { "" };
+            let how = if *empty {
+                ", with nothing left to watch"
+            } else {
+                ""
+            };
             let window = window / 1_000_000;
             told(
                 Drawn::Across(Mark::Note),
@@ -577,10 +627,7 @@ fn about_the_record(event: &Event) -> Option<Told> {
                 Revocable::Run => "the run of",
                 Revocable::Job => "the job of",
             };
-            let told = told(
-                authority(Mark::Revoked),
-                format!("{what} {run} is revoked"),
-            );
+            let told = told(authority(Mark::Revoked), format!("{what} {run} is revoked"));
             if by.is_empty() {
                 told
             } else {
@@ -648,7 +695,11 @@ pub(super) fn credential_name(credential: &Credential) -> String {
                 Session::B => "run B".to_owned(),
                 Session::Beside => "the run beside".to_owned(),
             };
-            let which = if *derived { "second credential" } else { "credential" };
+            let which = if *derived {
+                "second credential"
+            } else {
+                "credential"
+            };
             let state = if *revoked { ", revoked" } else { "" };
             format!("{which} of {whose}{state}")
         }

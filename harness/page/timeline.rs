@@ -10,7 +10,7 @@ use maud::{Markup, html};
 use super::cast::Lane;
 use super::layout::{Bar, GUTTER, Layout, Place, WIDTH};
 use super::tale::{Instant, Row, Tale, ms};
-use super::tell::{Drawn, Mark};
+use super::tell::{Arrival, Drawn, Mark};
 use crate::judge::Moments;
 
 /// How much text a row has room for, in columns.
@@ -46,7 +46,7 @@ fn scale(moments: &Moments, end: u64) -> Markup {
     let (width, height) = (WIDTH, LINE * 3 + 4);
     html! {
         svg.scale width=(width) height=(height) viewBox={ "0 0 " (width) " " (height) } role="img"
-            aria-label={ "When each of the three moments came, of " (ms(end)) } {
+            aria-label=(spoken(moments, end)) {
             @for (n, instant) in (0..).zip(Instant::ALL) {
                 @let y = LINE * n + 14;
                 text.label x="0" y=(y) { (number(instant)) " " (instant.word()) }
@@ -63,7 +63,19 @@ fn scale(moments: &Moments, end: u64) -> Markup {
     }
 }
 
-pub(super) fn number(instant: Instant) -> &'static str {
+/// The scale for whoever does not see it.
+fn spoken(moments: &Moments, end: u64) -> String {
+    let told: Vec<String> = Instant::ALL
+        .into_iter()
+        .map(|instant| {
+            let at = instant.of(moments).map_or_else(|| "never".to_owned(), ms);
+            format!("{}: {at}", instant.word())
+        })
+        .collect();
+    format!("{}; the trial ended at {}", told.join(", "), ms(end))
+}
+
+fn number(instant: Instant) -> &'static str {
     match instant {
         Instant::ClientGone => "①",
         Instant::LastOperation => "②",
@@ -163,7 +175,7 @@ fn tone(row: &Row) -> &'static str {
 fn shape(row: &Row, y: u32, layout: &Layout) -> Markup {
     match row.told.drawn {
         Drawn::Heading => html! {},
-        Drawn::Arrow { from, to, arrives } => arrow(layout.x(from), layout.x(to), y, arrives),
+        Drawn::Arrow { from, to, arrival } => arrow(layout.x(from), layout.x(to), y, arrival),
         Drawn::At(lane, mark) => marked(layout.x(lane), y, mark),
         Drawn::Across(mark) => html! {
             line.across x1=(GUTTER) x2=(WIDTH) y1=(y) y2=(y) {}
@@ -175,19 +187,24 @@ fn shape(row: &Row, y: u32, layout: &Layout) -> Markup {
 }
 
 /// An arrow that does not arrive is broken off before its end.
-fn arrow(from: u32, to: u32, y: u32, arrives: bool) -> Markup {
+fn arrow(from: u32, to: u32, y: u32, arrival: Arrival) -> Markup {
     let (from, to) = (f64::from(from), f64::from(to));
     let towards = if to >= from { 1.0 } else { -1.0 };
     let start = from + 4.0 * towards;
-    let end = if arrives { to - 4.0 * towards } else { to - 16.0 * towards };
+    let short_of = if arrival == Arrival::Lost { 16.0 } else { 4.0 };
+    let end = to - short_of * towards;
     let back = end - 7.0 * towards;
+    let class = match arrival {
+        Arrival::Whole => "",
+        Arrival::Reaching => " reaching",
+        Arrival::Lost => " lost",
+    };
     html! {
-        @if arrives {
-            path.arrow d={ "M" (start) " " (y) "H" (end) } {}
-            path.head d={ "M" (end) " " (y) "L" (back) " " (y - 4) "V" (y + 4) "z" } {}
-        } @else {
-            path.arrow.lost d={ "M" (start) " " (y) "H" (end) } {}
+        path class={ "arrow" (class) } d={ "M" (start) " " (y) "H" (end) } {}
+        @if arrival == Arrival::Lost {
             path.cross d={ "M" (end - 4.0) " " (y - 4) "l8 8m0-8l-8 8" } {}
+        } @else {
+            path class={ "head" (class) } d={ "M" (end) " " (y) "L" (back) " " (y - 4) "V" (y + 4) "z" } {}
         }
     }
 }
@@ -284,7 +301,10 @@ pub(crate) fn cropped(text: &str, columns: usize) -> String {
     use unicode_width::UnicodeWidthChar as _;
     let mut taken = 0;
     let mut out = String::new();
-    for c in text.chars().map(|c| if c.is_whitespace() { ' ' } else { c }) {
+    for c in text
+        .chars()
+        .map(|c| if c.is_whitespace() { ' ' } else { c })
+    {
         taken += c.width().unwrap_or(1);
         if taken > columns {
             // The ellipsis needs the place of the last one.
@@ -318,10 +338,14 @@ fn legend(tale: &Tale, unowned: bool) -> Markup {
         Mark::Trouble,
         Mark::Note,
     ];
-    let lost = tale
-        .rows
-        .iter()
-        .any(|row| matches!(row.told.drawn, Drawn::Arrow { arrives: false, .. }));
+    let is_drawn = |wanted| {
+        let mut rows = tale.rows.iter();
+        rows.any(|row| matches!(row.told.drawn, Drawn::Arrow { arrival, .. } if arrival == wanted))
+    };
+    let arrows = [
+        (Arrival::Reaching, "reaches for it: nothing is sent yet"),
+        (Arrival::Lost, "not whole, or it did not arrive"),
+    ];
     let has_helpers = tale.lives.iter().any(|life| life.lane == Lane::Helpers);
     html! {
         figcaption {
@@ -336,10 +360,12 @@ fn legend(tale: &Tale, unowned: bool) -> Markup {
                         }
                     }
                 }
-                @if lost {
-                    li {
-                        svg width="34" height="18" viewBox="0 0 34 18" aria-hidden="true" { (arrow(0, 44, 9, false)) }
-                        "not whole, or it did not arrive"
+                @for (arrival, meaning) in arrows {
+                    @if is_drawn(arrival) {
+                        li {
+                            svg width="38" height="18" viewBox="0 0 38 18" aria-hidden="true" { (arrow(0, 40, 9, arrival)) }
+                            (meaning)
+                        }
                     }
                 }
                 @if unowned {

@@ -7,10 +7,10 @@ use maud::{Markup, html};
 
 use super::bundle::Kept;
 use super::tale::Tale;
-use super::verdict::{asks, class, glyph, moment, of_trial, sentence, verdict};
+use super::verdict::{asks, class, moment, of_trial, sentence, verdict, with_code};
 use super::{glance, incident, ledger, processes, record, reproduce, timeline};
 use crate::journal::{Event, Seq};
-use crate::judge::{Answer, Moments};
+use crate::judge::{Answer, Verdict};
 use crate::report::{RunFacts, Shape, TrialResult, TrialVerdict};
 
 /// So many events are named for an answer.
@@ -48,22 +48,20 @@ pub(super) fn section(
     let open = trial.verdict != TrialVerdict::Held;
     let id = format!("t{place}");
     html! {
-        section.trial.(class(shape)) id=(id) aria-labelledby={ (id) "-name" } {
+        section.trial.(class(shape)) aria-labelledby={ (id) "-name" } {
             details open[open] {
                 summary {
-                    h4 id={ (id) "-name" } {
-                        span.glyph aria-hidden="true" { (glyph(shape)) } " "
-                        (glance::within_drill(trial))
-                    }
+                    h4 id={ (id) "-name" } { (glance::within_drill(trial)) }
                     " " (verdict(shape)) " "
                     span.note { (seconds(trial)) }
                 }
+                // A link to what is inside opens it.
+                p.crash id=(id) { (moment(trial.crash_point)) }
                 @if cut_short {
                     p.trouble {
                         "This trial was cut short. Its answers are what the judge says of the journal up to there."
                     }
                 }
-                p.crash { (moment(trial.crash_point)) }
                 @if let Some(repeats) = trial.spell_repeats() {
                     p { "Carried out several times: " (repeats) "." }
                 }
@@ -100,7 +98,11 @@ fn evidence(
         .take(MOST_REPEATS)
         .enumerate()
         .map(|(n, bundle)| {
-            let prefix = if n == 0 { format!("t{place}") } else { format!("t{place}r{n}") };
+            let prefix = if n == 0 {
+                format!("t{place}")
+            } else {
+                format!("t{place}r{n}")
+            };
             let own: Vec<&Answer> = trial
                 .answers
                 .iter()
@@ -119,7 +121,7 @@ fn evidence(
 }
 
 /// The folders on which answers rest, in order.
-fn bundles(trial: &TrialResult) -> Vec<String> {
+pub(super) fn bundles(trial: &TrialResult) -> Vec<String> {
     let mut bundles: Vec<String> = Vec::new();
     for answer in &trial.answers {
         if let Some(bundle) = trial.bundle_of(answer)
@@ -150,11 +152,14 @@ fn one_folder(
             weakens.extend(these.iter().cloned());
         }
     }
-    let moments = kept
-        .judgement
-        .as_ref()
-        .map_or_else(|| trial.moments.clone(), |judgement| judgement.moments.clone());
-    let cited: BTreeSet<Seq> = own.iter().flat_map(|answer| answer.evidence.clone()).collect();
+    let moments = kept.judgement.as_ref().map_or_else(
+        || trial.moments.clone(),
+        |judgement| judgement.moments.clone(),
+    );
+    let cited: BTreeSet<Seq> = own
+        .iter()
+        .flat_map(|answer| answer.evidence.clone())
+        .collect();
     let tale = Tale::of(&kept.lines, &moments, &cited);
     let looks = processes::looks(&kept.lines);
     let entries = ledger::entries(&kept.lines);
@@ -172,7 +177,6 @@ fn one_folder(
             div.told {
                 h5 { "Answers" }
                 (answers(trial, own, Some((prefix, &tale))))
-                (moments_in_words(&moments))
                 @if !kept.incidents.is_empty() {
                     h5 { "Incident record" }
                     (incident::section(&kept.incidents))
@@ -203,10 +207,10 @@ fn answers(trial: &TrialResult, own: &[&Answer], evidence: Option<(&str, &Tale)>
                     dt {
                         (verdict(Shape::of(answer))) " "
                         span.question { (answer.question) }
-                        span.asks { (asks(answer.question)) }
+                        @if answer.verdict != Verdict::Held { span.asks { (asks(answer.question)) } }
                     }
                     dd {
-                        (sentence(trial, answer))
+                        p.sentence { (with_code(&sentence(trial, answer))) }
                         @if let Some((prefix, tale)) = evidence { (events(answer, prefix, tale)) }
                     }
                 }
@@ -242,27 +246,6 @@ fn events(answer: &Answer, prefix: &str, tale: &Tale) -> Markup {
                 }
                 @if answer.evidence.len() > MOST_EVENTS {
                     " and " (answer.evidence.len() - MOST_EVENTS) " more"
-                }
-            }
-        }
-    }
-}
-
-/// For whoever cannot see the picture.
-fn moments_in_words(moments: &Moments) -> Markup {
-    use super::tale::{Instant, ms};
-    html! {
-        @if !moments.is_empty() {
-            p.moments {
-                @for instant in Instant::ALL {
-                    span {
-                        (timeline::number(instant)) " " (instant.word()) ": "
-                        @match instant.of(moments) {
-                            Some(at) => (ms(at)),
-                            None => "never",
-                        }
-                    }
-                    " "
                 }
             }
         }

@@ -73,6 +73,20 @@ pub(super) fn sentence(trial: &TrialResult, answer: &Answer) -> String {
     trial.sentence_of(answer)
 }
 
+/// The judge puts what it quotes between backticks. Where a server's own backticks leave them without a partner, the
+/// sentence stays as it is.
+pub(super) fn with_code(sentence: &str) -> Markup {
+    let parts: Vec<&str> = sentence.split('`').collect();
+    if parts.len().is_multiple_of(2) {
+        return html! { (sentence) };
+    }
+    html! {
+        @for (n, part) in parts.iter().enumerate() {
+            @if n % 2 == 0 { (part) } @else { code { (part) } }
+        }
+    }
+}
+
 pub(crate) fn asks(question: Question) -> &'static str {
     match question {
         Question::Eof => {
@@ -92,9 +106,7 @@ pub(crate) fn asks(question: Question) -> &'static str {
         Question::Ownership => {
             "Did a record name the run, the process, the approval and the operation before dispatch, and the outcome after?"
         }
-        Question::Revocation => {
-            "After revoking, is every call refused, and each refusal recorded?"
-        }
+        Question::Revocation => "After revoking, is every call refused, and each refusal recorded?",
         Question::Protocol => "Is every byte on stdout JSON-RPC, and no answer lost?",
         Question::Secrets => {
             "Did the credential appear in arguments, in a log, in a process that should not hold it?"
@@ -121,11 +133,17 @@ pub(crate) fn moment(point: CrashPoint) -> &'static str {
             "The server was reaching for the remote; no byte of the request had arrived."
         }
         CrashPoint::Sent => "The remote had the whole request and had not applied it.",
-        CrashPoint::AfterAcceptance => "The remote had applied the request, and the reply had not come.",
+        CrashPoint::AfterAcceptance => {
+            "The remote had applied the request, and the reply had not come."
+        }
         CrashPoint::TornReply => "Half of the reply was delivered.",
-        CrashPoint::AfterReply => "The reply was delivered, and the client had not read the result.",
+        CrashPoint::AfterReply => {
+            "The reply was delivered, and the client had not read the result."
+        }
         CrashPoint::AfterResult => "The client had the result: nothing may break here.",
         CrashPoint::Syscall => "The server was held in a system call.",
-        CrashPoint::Boundary | CrashPoint::Every => "A boundary of the call, which a clean run of it has shown.",
+        CrashPoint::Boundary | CrashPoint::Every => {
+            "A boundary of the call, which a clean run of it has shown."
+        }
     }
 }

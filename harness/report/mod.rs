@@ -41,6 +41,7 @@ mod samples;
 
 pub use answers::{render_judgement, render_unstable};
 pub use approve::{Accepted, Pending, accept, pending, stale};
+pub(crate) use atomic::write_with;
 pub use closing::{Closing, SnapshotDiff, UnmatchedRoute, render_closing};
 pub(crate) use contents::digest;
 pub use contents::{FileEntry, JournalEnd, NotAFile};
@@ -59,6 +60,6 @@ pub use snapshot::{
     Comparison, SnapshotError, Texts, Writing, compare, compare_repeats, in_ci, stable_text,
 };
 pub use style::Style;
-pub(crate) use style::{Shape, spell_seconds};
+pub(crate) use style::{Shape, columns_of, filled, one_line, path_line, spell_seconds};
 pub use subject::{DrillFacts, Ecosystem, Package, ServerFacts};
 pub use table::render_table;
