@@ -90,7 +90,10 @@ fn browse(page: &Path) -> Result<(), String> {
         .ok()
         .filter(|named| !named.is_empty())
     else {
-        return open::that(&page).map_err(|error| error.to_string());
+        // What its programs say is of no use here: that none of them could is.
+        return open::that(&page).map_err(|_| {
+            "there is none that this machine knows of; $BROWSER can name one".to_owned()
+        });
     };
     let opened = browsers
         .split(':')

@@ -11,7 +11,7 @@ use crate::journal::Seq;
 /// All lengths are in CSS pixels. The picture is as wide as a phone, and so is never scaled.
 pub(super) const WIDTH: u32 = 356;
 /// What stands left of it are the times.
-pub(super) const GUTTER: u32 = 56;
+pub(super) const GUTTER: u32 = 60;
 const ROW: u32 = 31;
 /// From the top of a row to what is drawn in it; its words stand above.
 const AXIS: u32 = 21;

@@ -262,13 +262,14 @@ fn gap(rows: Vec<Row>) -> Option<Row> {
     Some(Row { told, ..first })
 }
 
-/// Nanoseconds as `+12.3 ms`, or whole milliseconds where there are many.
+/// Nanoseconds as `+12.3 ms`, `+123 ms` or `+1.234 s`: never much wider than the others.
 pub(crate) fn ms(ns: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "a trial does not take years")]
     let ms = ns as f64 / 1e6;
     match ns {
         0..100_000_000 => format!("+{ms:.1} ms"),
-        100_000_000..10_000_000_000 => format!("+{ms:.0} ms"),
+        100_000_000..1_000_000_000 => format!("+{ms:.0} ms"),
+        1_000_000_000..10_000_000_000 => format!("+{:.3} s", ms / 1e3),
         _ => format!("+{:.1} s", ms / 1e3),
     }
 }

@@ -83,7 +83,7 @@ pub(crate) fn render_trial(
         if bundles.len() > 1 {
             let _ = writeln!(out, "\n{}", style.bold(&path_line(bundle)));
         }
-        one_folder(&mut out, trial, &folder.join(bundle), style);
+        one_folder(&mut out, trial, folder, bundle, style);
     }
     if was_run(trial) {
         heading(&mut out, "To see it again", style);
@@ -98,17 +98,18 @@ pub(crate) fn render_trial(
     out
 }
 
-fn one_folder(out: &mut String, trial: &TrialResult, folder: &Path, style: Style) {
-    let kept = Kept::read(folder);
+fn one_folder(out: &mut String, trial: &TrialResult, run: &Path, bundle: &str, style: Style) {
+    let kept = Kept::read(&run.join(bundle));
     for trouble in &kept.troubles {
         let trouble = style.sentence(trouble, 0);
         let _ = writeln!(out, "\n{}", style.paint(Shape::Unproven, &trouble));
     }
-    let cited = trial
-        .answers
+    let mut own = trial.answers.clone();
+    own.retain(|answer| trial.bundle_of(answer).as_deref() == Some(bundle));
+    let cited: BTreeSet<u64> = own
         .iter()
-        .flat_map(|answer| answer.evidence.clone());
-    let cited: BTreeSet<u64> = cited.collect();
+        .flat_map(|answer| answer.evidence.clone())
+        .collect();
     let moments = kept.judgement.as_ref().map(|judgement| &judgement.moments);
     let moments = moments.unwrap_or(&trial.moments);
     let tale = Tale::of(&kept.lines, moments, &cited);
@@ -159,17 +160,14 @@ fn pair(out: &mut String, name: &str, text: &str, columns: usize, style: Style) 
 fn timeline(out: &mut String, tale: &Tale, moments: &Moments, style: Style) {
     for instant in Instant::ALL {
         let at = instant.of(moments).map_or_else(|| "never".to_owned(), ms);
-        pair(out, instant.word(), &at, 24, style);
+        let name = format!("{} {}", number(instant, style), instant.word());
+        pair(out, &name, &at, 28, style);
     }
-    let lanes: String = Lane::ALL
-        .into_iter()
+    let lanes = Lane::ALL
         .map(|lane| filled(&lane.word()[..3], LANE))
-        .collect();
-    let _ = writeln!(
-        out,
-        "{}",
-        style.dim(&format!("{}{lanes}", " ".repeat(TIME + 2)))
-    );
+        .concat();
+    let lanes = format!("{}{}", " ".repeat(TIME + 2), lanes.trim_end());
+    let _ = writeln!(out, "{}", style.dim(&lanes));
     for row in &tale.rows {
         show_row(out, row, tale, style);
     }
@@ -184,9 +182,9 @@ fn show_row(out: &mut String, row: &Row, tale: &Tale, style: Style) {
         return;
     }
     let time = format!("{:>TIME$}  ", ms(row.at));
-    let instant = row
-        .instant
-        .map_or_else(String::new, |instant| format!("  <- {}", instant.word()));
+    let instant = row.instant.map_or_else(String::new, |instant| {
+        format!(" {}", number(instant, style))
+    });
     let text = style.sentence(&format!("{}{instant}", row.told.text), indent);
     let text = match tone(row.told.drawn) {
         Some(shape) => style.paint(shape, &text),
@@ -194,6 +192,17 @@ fn show_row(out: &mut String, row: &Row, tale: &Tale, style: Style) {
         None => text,
     };
     let _ = writeln!(out, "{}{}{text}", style.dim(&time), lanes(row, tale, style));
+}
+
+fn number(instant: Instant, style: Style) -> &'static str {
+    match (instant, style.unicode) {
+        (Instant::ClientGone, true) => "①",
+        (Instant::ClientGone, false) => "(1)",
+        (Instant::LastOperation, true) => "②",
+        (Instant::LastOperation, false) => "(2)",
+        (Instant::Revoked, true) => "③",
+        (Instant::Revoked, false) => "(3)",
+    }
 }
 
 fn tone(drawn: Drawn) -> Option<Shape> {
