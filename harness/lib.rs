@@ -12,6 +12,8 @@
 //!
 //! A server author writes `tests/drills.rs` with `harness = false` and one line in `main`: [`test_main`].
 
+pub mod attest;
+pub mod bundle;
 pub mod cell;
 mod cli;
 pub mod journal;

@@ -171,6 +171,7 @@ fn the_drill_of_the_design_means_what_it_says() {
             },
         ],
         gate: false,
+        redact: Vec::new(),
         repeat: None,
         recover: Some(Recover {
             how: Recovery::Retry(true),

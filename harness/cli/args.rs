@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::slice::Slice;
 use crate::spec::Repeats;
 
 const EXAMPLES: &str = "\
@@ -80,6 +81,12 @@ pub struct RunArgs {
     /// List the trials and run none (`crash: every` is rehearsed to find its own)
     #[arg(long)]
     pub list: bool,
+    /// Run one part of the trials, as `slice:1/3`; `cargo drill merge` joins the bundles
+    #[arg(long, value_name = "slice:K/N")]
+    pub partition: Option<Slice>,
+    /// Sign the bundle with this private key: PKCS#8 PEM, or an OpenSSH key file
+    #[arg(long, value_name = "KEY")]
+    pub sign: Option<PathBuf>,
     /// How many trials run at a time [default: twice the processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub test_threads: Option<u16>,
@@ -144,6 +151,26 @@ pub enum Verb {
     Open {
         /// A run's folder, or its name below reports/runs [default: the latest run]
         run: Option<String>,
+    },
+    /// Check a bundle, offline: is it whole, who signed it, and do its answers follow from its journals?
+    Verify {
+        /// reports/runs/RUN
+        bundle: PathBuf,
+        /// A public key whose signature counts; with none, the one that the bundle brings along is used, and named
+        #[arg(long = "key", value_name = "KEY")]
+        keys: Vec<PathBuf>,
+    },
+    /// Join the bundles of several machines, and prove that they cover every trial exactly once
+    Merge {
+        /// The folders of the runs, one for each machine
+        #[arg(required = true)]
+        runs: Vec<PathBuf>,
+        /// Sign the joined bundle with this private key
+        #[arg(long, value_name = "KEY")]
+        sign: Option<PathBuf>,
+        /// A public key, of which one must have signed each of the bundles
+        #[arg(long = "key", value_name = "KEY")]
+        keys: Vec<PathBuf>,
     },
     /// Approve new and changed snapshots
     Accept {

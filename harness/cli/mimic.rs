@@ -10,7 +10,8 @@ use std::sync::Arc;
 use clap::Parser;
 use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
 
-use super::args::Folders;
+use super::args::{Folders, RunArgs};
+use super::census::{self, Plan, as_run, facts};
 use super::population::{Candidate, Places, Population, find_fixture};
 use super::suite::{Suite, wanted_cell};
 use super::{complain, interrupt, show_mistakes};
@@ -89,20 +90,28 @@ fn tests() -> Result<Conclusion, String> {
         .map_err(|error| format!("failed to write to {}: {error}", places.reports.display()))?;
     let reports = places.reports.clone();
     let suite = Arc::new(Suite::new(writer, reports, cell, interrupted, repeat));
-    let trials = population
-        .candidates
+    // Which of them are run is libtest's to decide: at the end those without a result were filtered out.
+    let plan = Plan::of(population, &RunArgs::default());
+    let facts = facts(&plan, &places, fixture.as_deref());
+    let written = suite.writer.open(&facts);
+    written.map_err(|error| error.to_string())?;
+    let trials = plan
+        .wanted
         .into_iter()
         .map(|candidate| test(&suite, candidate));
     let conclusion = libtest_mimic::run(&arguments, trials.collect());
     let notes = suite.notes();
     let facts = RunFacts {
         cell: notes.cell.map(|cell| format!("{cell:?}").to_lowercase()),
-        ..RunFacts::default()
+        population: as_run(
+            facts.population,
+            &suite.writer.so_far(),
+            census::FILTERED_OUT,
+        ),
+        ..facts
     };
-    suite
-        .writer
-        .close(facts, in_ci())
-        .map_err(|error| error.to_string())?;
+    let closed = suite.close(facts, in_ci(), None);
+    closed.map_err(|error| error.to_string())?;
     Ok(conclusion)
 }
 

@@ -1,15 +1,19 @@
 //! The command `cargo drill`, and the same trials as tests.
 
 mod args;
+mod census;
 mod every;
 mod exit;
 mod interrupt;
+mod merge;
 mod mimic;
 mod population;
 mod run;
 mod show;
+mod slice;
 mod subject;
 mod suite;
+mod verify;
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -23,8 +27,9 @@ use crate::judge::{Repeat, Verdict, together};
 use crate::report::{self, Style};
 use crate::spec::{self, CrashPoint, Mistakes};
 use crate::{roles, trial};
-use args::{Cli, Colour, Verb};
+use args::{Cli, Colour, Folders, Verb};
 use exit::Ended;
+use merge::MergeArgs;
 use population::Places;
 
 pub use mimic::test_main;
@@ -65,20 +70,42 @@ fn obey(cli: &Cli) -> Ended {
         Some(Verb::Judge { bundle, json }) => return judge(bundle, *json),
         Some(Verb::Show { named }) => return show::show(named, &cli.folders),
         Some(Verb::Open { run }) => return show::open(run.as_deref(), &cli.folders),
+        Some(Verb::Verify { bundle, keys }) => return verify::verify(bundle, keys),
         _ => {}
     }
-    let places = match Places::find(&cli.folders) {
+    if let Some(Verb::Merge { runs, sign, keys }) = &cli.verb {
+        let args = MergeArgs {
+            runs,
+            sign: sign.as_ref(),
+            keys,
+        };
+        return merge::merge(&args, &cli.folders);
+    }
+    let places = match places(&cli.folders) {
         Ok(places) => places,
-        Err(error) => {
-            complain(&error.to_string());
-            return Ended::Failed;
-        }
+        Err(ended) => return ended,
     };
     match &cli.verb {
         Some(Verb::Check) => check(&places),
         Some(Verb::Accept { filters }) => accept(&places, filters),
         _ => run::run(&cli.run, &places),
     }
+}
+
+fn places(folders: &Folders) -> Result<Places, Ended> {
+    Places::find(folders).map_err(|error| {
+        complain(&error.to_string());
+        Ended::Failed
+    })
+}
+
+/// A path as the user would type it from here.
+fn shown(path: &Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    path.strip_prefix(&here)
+        .unwrap_or(path)
+        .display()
+        .to_string()
 }
 
 fn check(places: &Places) -> Ended {

@@ -3,21 +3,20 @@
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io;
-use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use super::args::{Format, RunArgs};
+use super::census::{self, Plan, as_run, facts};
 use super::exit::Ended;
-use super::population::{Candidate, Places, Population, find_fixture, is_wanted};
-use super::subject::Subjects;
+use super::population::{Candidate, Places, Population, find_fixture};
 use super::suite::{Suite, wanted_cell};
-use super::{complain, interrupt, say, show_mistakes};
+use super::{complain, interrupt, note, say, show_mistakes, shown};
+use crate::attest::PrivateKey;
 use crate::report::{
-    self, Closing, Commit, Progress, Results, RunFacts, RunWriter, Style, TrialResult,
-    TrialVerdict, in_ci, json_line, pretty_line, render_closing, render_table, terse_mark,
+    Closing, INTERRUPTED, Progress, RunFacts, RunWriter, Style, TrialResult, TrialVerdict, in_ci,
+    json_line, pretty_line, render_closing, render_table, terse_mark,
 };
-use crate::spec::DrillFile;
 
 /// Runs what is asked for.
 pub fn run(args: &RunArgs, places: &Places) -> Ended {
@@ -33,27 +32,29 @@ pub fn run(args: &RunArgs, places: &Places) -> Ended {
         ));
         return Ended::Failed;
     }
-    let (wanted, left): (Vec<Candidate>, Vec<Candidate>) = population
-        .candidates
-        .into_iter()
-        .partition(|candidate| is_wanted(&candidate.trial.name, args));
+    let plan = Plan::of(population, args);
     if args.list {
-        return list(&wanted);
+        return list(&plan.wanted);
     }
-    if wanted.is_empty() {
+    let is_matched = plan
+        .left
+        .iter()
+        .any(|(_, reason)| reason != census::FILTERED_OUT);
+    if plan.wanted.is_empty() && !is_matched {
         complain(&format!(
             "no trial matches; there are {}, see `cargo drill --list`",
-            left.len()
+            plan.left.len()
         ));
         return Ended::Failed;
     }
-    let plan = Plan {
-        wanted,
-        left,
-        files: population.files,
-        courses: population.courses,
+    let key = match args.sign.as_deref().map(PrivateKey::read).transpose() {
+        Ok(key) => key,
+        Err(error) => {
+            complain(&error.to_string());
+            return Ended::Failed;
+        }
     };
-    match play(args, places, plan) {
+    match play(args, places, plan, key.as_ref()) {
         Ok(ended) => ended,
         Err(error) => {
             complain(&format!(
@@ -74,15 +75,12 @@ fn list(wanted: &[Candidate]) -> Ended {
     say(&text)
 }
 
-/// What is to be run, and what there is besides.
-struct Plan {
-    wanted: Vec<Candidate>,
-    left: Vec<Candidate>,
-    files: Vec<DrillFile>,
-    courses: Vec<String>,
-}
-
-fn play(args: &RunArgs, places: &Places, plan: Plan) -> io::Result<Ended> {
+fn play(
+    args: &RunArgs,
+    places: &Places,
+    plan: Plan,
+    key: Option<&PrivateKey>,
+) -> io::Result<Ended> {
     let cell = match wanted_cell() {
         Ok(cell) => cell,
         Err(because) => {
@@ -111,13 +109,14 @@ fn play(args: &RunArgs, places: &Places, plan: Plan) -> io::Result<Ended> {
         ci: in_ci(),
     };
     let facts = facts(&plan, places, suite.fixture.as_deref());
+    suite.writer.open(&facts)?;
     let wanted = plan.wanted;
     let progress = Progress::new(wanted.len(), format != Format::Json && !show.ci);
 
     let threads = args
         .test_threads
         .map_or_else(default_threads, usize::from)
-        .min(wanted.len());
+        .min(wanted.len().max(1));
     let queue = Mutex::new(VecDeque::from(wanted));
     let failure = Mutex::new(None);
     // What could not be written to stdout is lost to whoever reads it, so the run has failed for them.
@@ -149,10 +148,10 @@ fn play(args: &RunArgs, places: &Places, plan: Plan) -> io::Result<Ended> {
     let notes = suite.notes();
     let facts = RunFacts {
         cell: notes.cell.map(|cell| format!("{cell:?}").to_lowercase()),
-        population: as_run(facts.population, &queue, &suite.writer.so_far()),
+        population: as_run(facts.population, &suite.writer.so_far(), INTERRUPTED),
         ..facts
     };
-    let results = match suite.writer.close(facts, show.ci) {
+    let results = match suite.close(facts, show.ci, key) {
         Ok(results) => results,
         Err(error) => {
             lock(&failure).get_or_insert(error);
@@ -184,6 +183,14 @@ fn play(args: &RunArgs, places: &Places, plan: Plan) -> io::Result<Ended> {
         return Ok(Ended::Interrupted);
     }
     let ended = Ended::of(&results, show.ci).max(*lock(&shown_to_the_end));
+    if results.trials.is_empty() {
+        note(&format!(
+            "{} has no trial: there are fewer than slices",
+            plan.slice
+                .map_or_else(String::new, |slice| slice.to_string())
+        ));
+        return Ok(*lock(&shown_to_the_end));
+    }
     if ended == Ended::Failed && !results.trials.iter().any(was_run) {
         complain("nothing was run: every trial that was asked for is ignored");
     }
@@ -231,74 +238,4 @@ fn take(queue: &Mutex<VecDeque<Candidate>>) -> Option<Candidate> {
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// What is known of a run before it begins.
-fn facts(plan: &Plan, places: &Places, fixture: Option<&Path>) -> RunFacts {
-    let subjects = Subjects::default();
-    let drills = plan.files.iter().map(|file| {
-        let is_run = |candidate: &Candidate| {
-            candidate.name.drill == file.drill.drill && candidate.ignored.is_none()
-        };
-        subjects.of(file, fixture, plan.wanted.iter().any(is_run))
-    });
-    RunFacts {
-        commit: Commit::at(places.drills.parent().unwrap_or(&places.drills)),
-        cell: None,
-        drills: drills.collect(),
-        population: census(&plan.wanted, &plan.left),
-    }
-}
-
-/// The whole population for the manifest, with the reason for each trial that is not to run.
-fn census(wanted: &[Candidate], left: &[Candidate]) -> Vec<report::Population> {
-    let entry = |candidate: &Candidate, not_run: Option<String>| report::Population {
-        drill: candidate.name.drill.clone(),
-        trial: Some(candidate.trial.name.clone()),
-        line: Some(candidate.line),
-        not_run,
-        repeats: Vec::new(),
-    };
-    wanted
-        .iter()
-        .map(|candidate| entry(candidate, candidate.ignored.clone()))
-        .chain(
-            left.iter()
-                .map(|candidate| entry(candidate, Some("filtered out".to_owned()))),
-        )
-        .collect()
-}
-
-/// Those that an interruption left in the queue were not run either. Of the others, the repeats.
-fn as_run(
-    mut population: Vec<report::Population>,
-    queue: &Mutex<VecDeque<Candidate>>,
-    results: &Results,
-) -> Vec<report::Population> {
-    let queue = lock(queue);
-    for entry in &mut population {
-        let result = results
-            .trials
-            .iter()
-            .find(|result| Some(&result.name) == entry.trial.as_ref());
-        entry.repeats = result
-            .filter(|result| result.repeats.is_some())
-            .map_or_else(Vec::new, TrialResult::bundles);
-        if queue
-            .iter()
-            .any(|candidate| Some(&candidate.trial.name) == entry.trial.as_ref())
-        {
-            entry.not_run = Some("interrupted".to_owned());
-        }
-    }
-    population
-}
-
-/// A path as the user would type it from here.
-pub fn shown(path: &Path) -> String {
-    let here = std::env::current_dir().unwrap_or_default();
-    path.strip_prefix(&here)
-        .unwrap_or(path)
-        .display()
-        .to_string()
 }

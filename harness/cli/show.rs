@@ -7,7 +7,7 @@ use super::args::Folders;
 use super::exit::Ended;
 use super::population::Places;
 use super::{complain, say};
-use crate::page::bundle::{self, Run};
+use crate::page::found::{self, Run};
 use crate::page::{self, terminal};
 use crate::report::{Style, TrialResult, TrialVerdict};
 
@@ -35,7 +35,7 @@ pub fn show(named: &[String], folders: &Folders) -> Ended {
         }
     };
     let style = Style::detect();
-    let shown_folder = super::run::shown(&wanted.folder);
+    let shown_folder = super::shown(&wanted.folder);
     let mut ended = say(&terminal::render_glance(&run, style));
     let mut shown = 0;
     for trial in run.results.trials.iter().filter(|trial| wanted.has(trial)) {
@@ -73,7 +73,7 @@ pub fn open(named: Option<&str>, folders: &Folders) -> Ended {
             return Ended::Failed;
         }
     };
-    let said = say(&format!("{}\n", super::run::shown(&page)));
+    let said = say(&format!("{}\n", super::shown(&page)));
     match browse(&page) {
         Ok(()) => said,
         Err(because) => {
@@ -149,7 +149,7 @@ fn find(named: &[String], folders: &Folders) -> Result<Wanted, String> {
     };
     let path = first.map(|first| PathBuf::from(first.trim_end_matches('/')));
     if let Some(path) = path.filter(|path| path.is_dir()) {
-        if bundle::is_trial(&path)
+        if found::is_trial(&path)
             && let (Some(run), Some(name)) = (path.parent(), path.file_name())
         {
             // A path of one word has an empty parent, which is here.
@@ -161,7 +161,7 @@ fn find(named: &[String], folders: &Folders) -> Result<Wanted, String> {
             let name = name.to_string_lossy().into_owned();
             return Ok(wanted(run.to_owned(), rest, Some(name)));
         }
-        if bundle::is_run(&path) {
+        if found::is_run(&path) {
             return Ok(wanted(path, rest, None));
         }
     }
@@ -169,11 +169,11 @@ fn find(named: &[String], folders: &Folders) -> Result<Wanted, String> {
     let runs = places.reports.join("runs");
     if let Some(run) = first
         .map(|first| runs.join(first))
-        .filter(|run| bundle::is_run(run))
+        .filter(|run| found::is_run(run))
     {
         return Ok(wanted(run, rest, None));
     }
-    let latest = bundle::latest(&runs)
-        .ok_or_else(|| format!("there is no run in {}", super::run::shown(&runs)))?;
+    let latest = found::latest(&runs)
+        .ok_or_else(|| format!("there is no run in {}", super::shown(&runs)))?;
     Ok(wanted(latest, named, None))
 }

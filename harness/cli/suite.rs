@@ -9,12 +9,14 @@ use std::time::Instant;
 use tokio::sync::watch;
 
 use super::population::{Candidate, find_fixture};
+use crate::attest::PrivateKey;
+use crate::bundle;
 use crate::cell::Wanted;
 use crate::journal::{CellKind, Secrets};
 use crate::judge::{Judgement, Repeat, Together, together};
 use crate::report::{
-    RunWriter, SnapshotDiff, SnapshotState, Texts, TrialResult, TrialVerdict, UnmatchedRoute,
-    Writing, compare_repeats, concealed, in_ci, stable_text,
+    Results, RunFacts, RunWriter, SnapshotDiff, SnapshotState, Texts, TrialResult, TrialVerdict,
+    UnmatchedRoute, Writing, compare_repeats, concealed, in_ci, seal, search, stable_text,
 };
 use crate::spec::Repeats;
 use crate::trial::{self, Played, Spoken, Surroundings};
@@ -32,6 +34,8 @@ pub struct Suite {
     /// How often each trial is carried out; by default as its drill says.
     pub repeat: Option<Repeats>,
     spoken: Spoken,
+    /// Everything that the trials so far have minted, for the last search before the run is sealed.
+    minted: Secrets,
     notes: Mutex<Notes>,
 }
 
@@ -62,6 +66,7 @@ impl Suite {
             interrupted,
             repeat,
             spoken: Spoken::default(),
+            minted: Secrets::default(),
             notes: Mutex::default(),
         }
     }
@@ -168,7 +173,7 @@ impl Suite {
             judgement: concealed(Judgement::failed(because), &secrets),
             cut_short: false,
         };
-        match played {
+        let repeat = match played {
             Ok(Ok(played)) => {
                 self.note(&candidate.trial.name, &played);
                 Repeat {
@@ -178,7 +183,28 @@ impl Suite {
             }
             Ok(Err(error)) => failed(error.to_string()),
             Err(_) => failed("the harness panicked; what it said is on stderr".to_owned()),
+        };
+        self.minted.join(&secrets);
+        match sealed(folder, &candidate.trial.name, &secrets) {
+            Ok(()) => repeat,
+            Err(because) => failed(because),
         }
+    }
+
+    /// Ends the run, and signs it with the key; see [`RunWriter::close`].
+    pub fn close(
+        &self,
+        facts: RunFacts,
+        ci: bool,
+        key: Option<&PrivateKey>,
+    ) -> io::Result<Results> {
+        let signer = key.map(|key| key.public().id());
+        let signer = signer.as_deref();
+        let (results, manifest) = self.writer.close(facts, ci, signer, &self.minted)?;
+        if let (Some(key), Some(manifest)) = (key, &manifest) {
+            bundle::sign(self.writer.folder(), manifest, &results, key)?;
+        }
+        Ok(results)
     }
 
     fn note(&self, trial: &str, played: &Played) {
@@ -239,6 +265,26 @@ impl Suite {
 
     fn lock_notes(&self) -> MutexGuard<'_, Notes> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Searches a trial's folder for what it minted, and seals it. Servers put secrets where they should not, and those are
+/// found and replaced as they are collected: what is found here we have put there ourselves.
+fn sealed(folder: &Path, trial: &str, secrets: &Secrets) -> Result<(), String> {
+    let leaks = search(folder, secrets).map_err(|e| format!("failed to search the bundle: {e}"))?;
+    seal(folder, trial).map_err(|e| format!("failed to seal the bundle: {e}"))?;
+    match leaks.first() {
+        None => Ok(()),
+        Some(leak) => Err(format!(
+            "the {} stood in {} of the bundle{}",
+            leak.secret,
+            leak.file,
+            if leak.mended {
+                " and was taken out"
+            } else {
+                ""
+            }
+        )),
     }
 }
 

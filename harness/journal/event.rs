@@ -27,6 +27,9 @@ pub enum Event {
         crash: Crash,
         /// `cargo-drill` and its version.
         tool: String,
+        /// The SHA-256 of the bundle's `drill.json`: what this journal is judged by.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        drill_sha256: Option<String>,
     },
     PhaseStarted {
         phase: Phase,

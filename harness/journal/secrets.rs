@@ -1,9 +1,11 @@
 //! The secrets that a drill mints: looked for everywhere, written nowhere.
 //!
 //! Each secret has a name, as `token of run A`. Whatever is written down carries the name in place of the value; the
-//! search for leaks alone knows the value.
+//! search for leaks alone knows the value. What a drill wants redacted is written by its name as well, and is no leak.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::io;
 use std::sync::{Arc, RwLock};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
@@ -19,6 +21,8 @@ pub struct Secrets {
 #[derive(Debug, Default)]
 struct Known {
     secrets: Vec<Secret>,
+    /// Written by their names, and not looked for in what a server does.
+    redacted: Vec<Secret>,
     /// Finds every form of every secret in one pass; absent as long as there is none.
     forms: Option<AhoCorasick>,
 }
@@ -34,22 +38,57 @@ pub struct Secret {
 impl Secrets {
     /// From here on `value` is replaced by its name and searched for.
     pub fn mint(&self, name: &str, value: &str) {
-        let secret = Secret {
-            name: name.to_owned(),
-            forms: forms_of(value),
-        };
         let mut known = self.write();
-        known.secrets.push(secret);
-        let forms = known.secrets.iter().flat_map(|secret| &secret.forms);
-        // Each secret that is minted makes it anew, and little is searched with it: what is quickly made will do. It fails
-        // for more patterns than a trial can have.
-        known.forms = AhoCorasick::builder()
-            .kind(Some(AhoCorasickKind::NoncontiguousNFA))
-            .build(forms)
-            .ok();
+        known.secrets.push(Secret::new(name, value));
+        known.prepare();
     }
 
-    /// All secrets so far.
+    /// From here on `value` is replaced by its name.
+    pub fn redact(&self, name: &str, value: &str) {
+        let mut known = self.write();
+        let is_known = known.everything().any(|secret| secret.forms[0] == value);
+        if !is_known {
+            known.redacted.push(Secret::new(name, value));
+            known.prepare();
+        }
+    }
+
+    /// Takes in all that `other` knows.
+    pub fn join(&self, other: &Self) {
+        let other = other.read();
+        let mut known = self.write();
+        known.secrets.extend(other.secrets.iter().cloned());
+        known.redacted.extend(other.redacted.iter().cloned());
+        known.forms = None;
+    }
+
+    /// The names of all whose values stand in what is read, whether minted or redacted.
+    pub fn found_in(&self, from: impl io::Read) -> io::Result<Vec<String>> {
+        let mut known = self.write();
+        known.prepare_if_needed();
+        let (Some(forms), names) = (&known.forms, known.names_of_forms()) else {
+            return Ok(Vec::new());
+        };
+        let mut found = BTreeSet::new();
+        for hit in forms.stream_find_iter(from) {
+            found.insert(names[hit?.pattern().as_usize()].to_owned());
+        }
+        Ok(found.into_iter().collect())
+    }
+
+    /// Copies what is read, with the name of each secret, in angle brackets, in place of its value.
+    pub fn copy_concealed(&self, from: impl io::Read, to: impl io::Write) -> io::Result<()> {
+        let mut known = self.write();
+        known.prepare_if_needed();
+        let (Some(forms), names) = (&known.forms, known.names_of_forms()) else {
+            return Err(io::Error::other("there is nothing to conceal"));
+        };
+        forms.try_stream_replace_all_with(from, to, |hit, _, to| {
+            write!(to, "<{}>", names[hit.pattern().as_usize()])
+        })
+    }
+
+    /// All secrets that were minted so far.
     pub fn all(&self) -> Vec<Secret> {
         self.read().secrets.clone()
     }
@@ -61,7 +100,7 @@ impl Secrets {
         if !known.may_be_in(text.as_bytes()) {
             return concealed;
         }
-        for secret in &known.secrets {
+        for secret in known.everything() {
             for form in &secret.forms {
                 if concealed.contains(form.as_str()) {
                     concealed = concealed.replace(form.as_str(), &format!("<{}>", secret.name));
@@ -94,9 +133,45 @@ impl Secrets {
     }
 }
 
+impl Secret {
+    fn new(name: &str, value: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            forms: forms_of(value),
+        }
+    }
+}
+
 impl Known {
+    fn everything(&self) -> impl Iterator<Item = &Secret> {
+        self.secrets.iter().chain(&self.redacted)
+    }
+
+    /// Each secret that is minted makes it anew, and little is searched with it: what is quickly made will do. It fails
+    /// for more patterns than a run can have.
+    fn prepare(&mut self) {
+        let forms = self.everything().flat_map(|secret| &secret.forms);
+        let forms = AhoCorasick::builder()
+            .kind(Some(AhoCorasickKind::NoncontiguousNFA))
+            .build(forms);
+        self.forms = forms.ok();
+    }
+
+    fn prepare_if_needed(&mut self) {
+        if self.forms.is_none() && self.everything().next().is_some() {
+            self.prepare();
+        }
+    }
+
+    /// The name of the secret that each form is one of.
+    fn names_of_forms(&self) -> Vec<&str> {
+        self.everything()
+            .flat_map(|secret| secret.forms.iter().map(|_| secret.name.as_str()))
+            .collect()
+    }
+
     fn may_be_in(&self, bytes: &[u8]) -> bool {
-        let none = self.secrets.is_empty();
+        let none = self.everything().next().is_none();
         !none
             && self
                 .forms
@@ -148,6 +223,35 @@ mod tests {
             secrets.conceal("Authorization: Bearer drill-3f9a1c77e0b2!"),
             "Authorization: Bearer <token of run A>!"
         );
+    }
+
+    #[test]
+    fn what_is_redacted_is_written_by_its_name_and_is_no_leak() {
+        let secrets = Secrets::default();
+        secrets.redact("value of LICENCE", "abcd-1234");
+        assert_eq!(secrets.conceal("is abcd-1234."), "is <value of LICENCE>.");
+        assert!(secrets.seen_in(b"abcd-1234").is_empty());
+        assert_eq!(
+            secrets.found_in(&b"\xffabcd-1234"[..]).unwrap(),
+            ["value of LICENCE"]
+        );
+    }
+
+    #[test]
+    fn a_copy_has_the_names_in_place_of_the_values_of_all_that_were_joined() {
+        let (run, one, two) = (Secrets::default(), Secrets::default(), Secrets::default());
+        one.mint("token of run A", "drill-3f9a1c77e0b2");
+        two.mint("token of run B", "drill-000000000000");
+        run.join(&one);
+        run.join(&two);
+        let text = b"\xff drill-000000000000, drill-3f9a1c77e0b2 and drill-3f9a".as_slice();
+        let mut copy = Vec::new();
+        run.copy_concealed(text, &mut copy).unwrap();
+        assert_eq!(
+            copy,
+            b"\xff <token of run B>, <token of run A> and drill-3f9a"
+        );
+        assert!(run.found_in(copy.as_slice()).unwrap().is_empty());
     }
 
     #[test]

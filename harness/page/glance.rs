@@ -113,11 +113,9 @@ pub(super) fn conclusion(servers: &[Server<'_>]) -> Markup {
 
 fn meaning(shape: Shape) -> &'static str {
     match shape {
-        Shape::Unproven => ": the evidence does not decide an answer, which counts like broken.",
-        Shape::Error => {
-            ": a trial failed by the tool or the machine, so it says nothing of the server."
-        }
-        _ => ": the events prove that an answer is not as it must be.",
+        Shape::Unproven => ": the evidence does not decide every answer, which counts like broken.",
+        Shape::Error => ": a trial could not be carried through, which says nothing of the server.",
+        _ => " did something that a server must not do, and the events prove it.",
     }
 }
 
@@ -350,11 +348,14 @@ pub(super) fn not_run(results: &Results, facts: &crate::report::RunFacts) -> Mar
                 trial.name.as_str(),
             )
         });
-    // What was ignored stands in the results as well.
+    // What was ignored stands in the results as well. What has neither a result nor a reason, nobody came to.
     let others = facts.population.iter().filter_map(|entry| {
         let name = entry.trial.as_deref().unwrap_or(&entry.drill);
         let has_result = results.trials.iter().any(|trial| trial.name == name);
-        let reason = entry.not_run.as_deref()?;
+        let reason = entry
+            .not_run
+            .as_deref()
+            .unwrap_or("the run ended before it");
         (!has_result).then_some((reason, name))
     });
     let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Results, RunFacts ─┐
-//!   each trial's folder ┴─> bundle ─> glance, controls        the answer first
+//!   each trial's folder ┴─> found ──> glance, controls        the answer first
 //!                                  ├> trial, one by one ─┬─> tale ─> layout ─> timeline   the picture
 //!                                  │                     └─> processes, ledger, record, incident
 //!                                  └> check               how to do without this page
@@ -16,10 +16,10 @@
 #![forbid(unsafe_code)]
 
 mod boundaries;
-pub(crate) mod bundle;
 mod cast;
 mod check;
 mod controls;
+pub(crate) mod found;
 mod glance;
 pub(crate) mod incident;
 mod layout;
@@ -35,7 +35,7 @@ mod trial;
 pub(crate) mod verdict;
 
 use std::collections::BTreeSet;
-use std::io;
+use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -43,8 +43,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest as _, Sha256};
 
 use crate::journal::printable;
-use crate::report::{MANIFEST, Results, RunFacts, write_with};
-use bundle::Run;
+use crate::report::{Results, RunFacts, write_with};
+use found::Run;
 use glance::Server;
 
 /// The page's file, in the run's folder.
@@ -58,37 +58,38 @@ pub fn render(
     facts: &RunFacts,
     out: &mut impl io::Write,
 ) -> io::Result<()> {
-    let run = Run::with(folder, results.clone(), facts.clone(), Vec::new());
+    let mut run = Run::with(folder, results.clone(), facts.clone(), Vec::new());
     // The manifest is written last.
-    render_run(folder, &run, true, out)
+    run.is_sealed = true;
+    render_run(folder, &run, out)
 }
 
-/// The page of a run's folder. One that was killed has none, and gets it now; in one that has its manifest nothing is added.
+/// The page of a run's folder. One that was killed has none, and gets it now; to one that is sealed nothing is added.
 pub(crate) fn at(folder: &Path) -> Result<PathBuf, String> {
     let page = folder.join(FILE);
     if page.is_file() {
         return Ok(page);
     }
-    if folder.join(MANIFEST).exists() {
+    let run = Run::read(folder);
+    let run = run.map_err(|error| format!("failed to read {}: {error}", folder.display()))?;
+    if run.is_sealed {
         return Err(format!(
-            "{} was made without a page, and its manifest says what is in it: `cargo drill show` shows it",
+            "{} was sealed without a page: `cargo drill show` shows it on the terminal",
             folder.display()
         ));
     }
-    let written = Run::read(folder)
-        .and_then(|run| write_with(&page, |out| render_run(folder, &run, false, out)));
+    let written = write_with(&page, |file| {
+        let mut out = BufWriter::new(file);
+        render_run(folder, &run, &mut out)?;
+        out.flush()
+    });
     match written {
         Ok(()) => Ok(page),
         Err(error) => Err(format!("failed to write {}: {error}", page.display())),
     }
 }
 
-fn render_run(
-    folder: &Path,
-    run: &Run,
-    is_sealed: bool,
-    out: &mut impl io::Write,
-) -> io::Result<()> {
+fn render_run(folder: &Path, run: &Run, out: &mut impl io::Write) -> io::Result<()> {
     let results = &run.results;
     let shown_folder = format!("reports/runs/{}", results.run);
     let servers = glance::servers(results);
@@ -140,7 +141,7 @@ fn render_run(
         html! {
             (controls::section(&servers, &run.facts))
             (grounds(&weakens))
-            (check::section(&shown_folder, is_sealed))
+            (check::section(&shown_folder, run.is_sealed))
             (PreEscaped("</main></body></html>\n"))
         },
     )
@@ -203,6 +204,12 @@ fn top(run: &Run, servers: &[Server<'_>]) -> Markup {
                             }
                         }
                     }
+                }
+                @if let Some(partition) = &facts.partition {
+                    div { dt { "Part of the trials" } dd { code { (partition) } } }
+                }
+                @for shard in &facts.shards {
+                    div { dt { "Joined from" } dd { code { (shard.run) } } }
                 }
                 @if let Some(cell) = &facts.cell { div { dt { "Cell" } dd { (cell) } } }
                 div { dt { "Tool" } dd { (crate::trial::TOOL) } }

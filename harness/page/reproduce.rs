@@ -31,6 +31,11 @@ pub(crate) fn judged_again(folder: &str, bundle: &str) -> String {
     )
 }
 
+/// Shows a trial on a terminal; `folder` is the run's.
+pub(crate) fn shown(folder: &str, trial: &str) -> String {
+    format!("cargo drill show {} {}", quoted(folder), quoted(trial))
+}
+
 /// A word of a command for a shell, whatever is in it.
 pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:~".contains(c);

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::bundle::{Kept, Run};
 use super::cast::Lane;
+use super::found::{Kept, Run};
 use super::processes::{Look, Node};
 use super::record::Record;
 use super::tale::{Instant, Row, Tale, ms};

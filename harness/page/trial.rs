@@ -5,7 +5,7 @@ use std::path::Path;
 
 use maud::{Markup, html};
 
-use super::bundle::Kept;
+use super::found::Kept;
 use super::tale::Tale;
 use super::verdict::{asks, class, moment, of_trial, sentence, verdict, with_code};
 use super::{glance, incident, ledger, processes, record, reproduce, timeline};
@@ -35,6 +35,10 @@ pub(super) struct Setting<'r> {
     pub(super) shown_folder: &'r str,
     pub(super) facts: &'r RunFacts,
 }
+
+/// A run has room for the evidence of so many trials. Of those that held, the others have their answers here, and the rest
+/// in the bundle: a page that no browser opens shows nothing at all.
+pub(super) const MOST_IN_FULL: usize = 200;
 
 /// A trial of the page, with its evidence where there is any. `weakens` takes in what its cell weakens.
 pub(super) fn section(
@@ -86,6 +90,13 @@ fn evidence(
     setting: &Setting<'_>,
     weakens: &mut BTreeSet<String>,
 ) -> Markup {
+    if place >= MOST_IN_FULL && trial.verdict == TrialVerdict::Held {
+        return html! {
+            (answers(trial, &trial.answers.iter().collect::<Vec<_>>(), None))
+            p { "What proves it, on a terminal:" }
+            pre { code { (reproduce::shown(setting.shown_folder, &trial.name)) } }
+        };
+    }
     let bundles = bundles(trial);
     if bundles.is_empty() {
         return html! {

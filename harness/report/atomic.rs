@@ -1,11 +1,11 @@
 //! Files that are there as a whole or not at all.
 //!
 //! A harness can be killed at any moment, and then nobody may find half of a `results.json`. So a file is written beside
-//! its place and renamed onto it. This guards against a killed process, not against a lost machine: nothing is fsynced,
-//! since a trial takes tens of milliseconds and so may one fsync.
+//! its place and renamed onto it. This guards against a killed process, not against a lost machine: only journals and the
+//! manifest are fsynced, since a trial takes tens of milliseconds and so may one fsync.
 
 use std::fs::Permissions;
-use std::io::{self, BufWriter, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
@@ -14,20 +14,26 @@ use std::path::Path;
 const MODE: u32 = 0o666;
 
 /// Writes `content` to `path`, replacing what was there.
-pub(super) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
-    write_with(path, |file| file.write_all(content))
+pub(crate) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
+    beside(path, content)?.persist(path)?;
+    Ok(())
 }
 
-/// Writes to `path` whatever `write` writes, a part at a time.
+/// Writes `content` to the disk and then to `path`: what vouches for a whole folder is not to be there sooner than it is.
+pub(super) fn write_durably(path: &Path, content: &[u8]) -> io::Result<()> {
+    let file = beside(path, content)?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
+}
+
+/// Replaces `path` by what `write` writes.
 pub(crate) fn write_with(
     path: &Path,
-    write: impl FnOnce(&mut BufWriter<&mut tempfile::NamedTempFile>) -> io::Result<()>,
+    write: impl FnOnce(&mut std::fs::File) -> io::Result<()>,
 ) -> io::Result<()> {
-    let mut file = empty_beside(path)?;
-    let mut out = BufWriter::new(&mut file);
-    write(&mut out)?;
-    out.flush()?;
-    drop(out);
+    let mut file = beside(path, &[])?;
+    write(file.as_file_mut())?;
     file.persist(path)?;
     Ok(())
 }
@@ -42,15 +48,11 @@ pub(super) fn write_if_absent(path: &Path, content: &[u8]) -> io::Result<bool> {
 }
 
 fn beside(path: &Path, content: &[u8]) -> io::Result<tempfile::NamedTempFile> {
-    let mut file = empty_beside(path)?;
-    file.write_all(content)?;
-    Ok(file)
-}
-
-fn empty_beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    tempfile::Builder::new()
+    let mut file = tempfile::Builder::new()
         .prefix(".writing-")
         .permissions(Permissions::from_mode(MODE))
-        .tempfile_in(folder)
+        .tempfile_in(folder)?;
+    file.write_all(content)?;
+    Ok(file)
 }

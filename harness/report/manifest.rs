@@ -5,7 +5,6 @@
 //! tail was cut, so the manifest keeps each journal's final count and hash beside the digests of all files.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -19,6 +18,11 @@ use super::subject::DrillFacts;
 
 /// The manifest's own file, in the run's folder.
 pub(crate) const MANIFEST: &str = "manifest.json";
+/// The signed statements about it, and the key that they can be checked with.
+pub(crate) const ATTESTATION: &str = "attestation.intoto.jsonl";
+pub(crate) const SIGNER: &str = "signer.pem";
+/// What stands beside the bundle rather than in it.
+pub(crate) const BESIDES: [&str; 3] = [MANIFEST, ATTESTATION, SIGNER];
 const SCHEMA: u32 = 1;
 
 /// The whole of a run.
@@ -50,6 +54,12 @@ pub struct RunFacts {
     /// [`Commit::at`] the folder that holds the drills.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<Commit>,
+    /// Which part of the trials was run, as `slice:1/3`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition: Option<String>,
+    /// The runs that this bundle was joined from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shards: Vec<Shard>,
     /// Which kind of cell was used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cell: Option<String>,
@@ -58,6 +68,17 @@ pub struct RunFacts {
     pub drills: Vec<DrillFacts>,
     /// Every trial of every drill that was found.
     pub population: Vec<Population>,
+}
+
+/// A run whose bundle was joined with others. Its manifest is kept below `shards/`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shard {
+    pub run: String,
+    /// Absent for a run of nextest, which has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub manifest_sha256: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition: Option<String>,
 }
 
 /// One trial that exists, run or not.
@@ -78,77 +99,62 @@ pub struct Population {
     pub repeats: Vec<String>,
 }
 
-/// A way in which a folder is not what its manifest says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Discrepancy {
-    Missing(String),
-    Changed(String),
-    /// It is there, and the manifest does not know it.
-    Unlisted(String),
-}
-
 /// Writes `manifest.json` into the run's folder, as the last file of the run.
 pub fn write_manifest(folder: &Path, results: &Results, facts: RunFacts) -> io::Result<Manifest> {
-    let contents = Contents::of(folder, &[MANIFEST])?;
+    let contents = Contents::of(folder, &BESIDES)?;
     let manifest = Manifest {
-        schema: SCHEMA,
-        run: results.run.to_string(),
-        tool: Tool::this(),
-        started: results.started.clone(),
         finished: results.finished.clone(),
-        facts,
-        machine: Machine::this(),
-        actor: Actor::this(),
         journals: contents.journals,
         files: contents.files,
         others: contents.others,
+        ..Manifest::opening(results, facts)
     };
-    let mut text = serde_json::to_vec_pretty(&manifest)?;
-    text.push(b'\n');
-    atomic::write(&folder.join(MANIFEST), &text)?;
+    manifest.write(folder)?;
     Ok(manifest)
 }
 
-/// Compares a run's folder with its manifest.
-pub fn verify(folder: &Path) -> io::Result<Vec<Discrepancy>> {
-    let manifest: Manifest = serde_json::from_slice(&fs::read(folder.join(MANIFEST))?)?;
-    let found = Contents::of(folder, &[MANIFEST])?;
-    let mut discrepancies = Vec::new();
-    compare(&manifest.files, &found.files, &mut discrepancies);
-    compare(&manifest.others, &found.others, &mut discrepancies);
-    for (path, end) in &manifest.journals {
-        // The digest tells as much, unless somebody forged it and forgot this.
-        if found.journals.get(path).is_some_and(|found| found != end) {
-            let changed = Discrepancy::Changed(path.clone());
-            if !discrepancies.contains(&changed) {
-                discrepancies.push(changed);
-            }
-        }
-    }
-    Ok(discrepancies)
+/// Writes the manifest of a run that has just begun: what is to come, and no file yet.
+pub(crate) fn open_manifest(folder: &Path, results: &Results, facts: RunFacts) -> io::Result<()> {
+    Manifest::opening(results, facts).write(folder)
 }
 
-fn compare<T: PartialEq>(
-    listed: &BTreeMap<String, T>,
-    found: &BTreeMap<String, T>,
-    discrepancies: &mut Vec<Discrepancy>,
-) {
-    for (path, entry) in listed {
-        match found.get(path) {
-            None => discrepancies.push(Discrepancy::Missing(path.clone())),
-            Some(found) if found != entry => {
-                discrepancies.push(Discrepancy::Changed(path.clone()));
-            }
-            Some(_) => {}
+/// Why a trial was not run that the user stopped.
+pub(crate) const INTERRUPTED: &str = "interrupted";
+
+impl Manifest {
+    /// The run ended, and nobody interrupted it.
+    pub fn is_complete(&self) -> bool {
+        let interrupted = |entry: &Population| entry.not_run.as_deref() == Some(INTERRUPTED);
+        self.finished.is_some() && !self.facts.population.iter().any(interrupted)
+    }
+
+    fn opening(results: &Results, facts: RunFacts) -> Self {
+        Self {
+            schema: SCHEMA,
+            run: results.run.to_string(),
+            tool: Tool::this(),
+            started: results.started.clone(),
+            finished: None,
+            facts,
+            machine: Machine::this(),
+            actor: Actor::this(),
+            journals: BTreeMap::new(),
+            files: BTreeMap::new(),
+            others: BTreeMap::new(),
         }
     }
-    for path in found.keys().filter(|path| !listed.contains_key(*path)) {
-        discrepancies.push(Discrepancy::Unlisted(path.clone()));
+
+    fn write(&self, folder: &Path) -> io::Result<()> {
+        let mut text = serde_json::to_vec_pretty(self)?;
+        text.push(b'\n');
+        atomic::write_durably(&folder.join(MANIFEST), &text)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::journal::{Event, Journal, Secrets};
     use crate::report::samples::eventful;
@@ -171,6 +177,8 @@ mod tests {
     fn facts() -> RunFacts {
         RunFacts {
             commit: None,
+            partition: None,
+            shards: Vec::new(),
             cell: Some("namespaces".to_owned()),
             drills: Vec::new(),
             population: vec![
@@ -213,24 +221,6 @@ mod tests {
         let read: Manifest =
             serde_json::from_slice(&fs::read(folder.path().join(MANIFEST)).unwrap()).unwrap();
         assert_eq!(read, manifest);
-        assert_eq!(verify(folder.path()).unwrap(), []);
-    }
-
-    #[test]
-    fn what_was_changed_dropped_or_added_afterwards_is_found() {
-        let (folder, _) = written();
-        let at = |path: &str| folder.path().join(path);
-        fs::write(at("results.json"), "abd").unwrap();
-        fs::remove_file(at("deploy__sent/stderr.log")).unwrap();
-        fs::write(at("extra"), "").unwrap();
-        assert_eq!(
-            verify(folder.path()).unwrap(),
-            [
-                Discrepancy::Missing("deploy__sent/stderr.log".to_owned()),
-                Discrepancy::Changed("results.json".to_owned()),
-                Discrepancy::Unlisted("extra".to_owned()),
-            ]
-        );
     }
 
     #[test]
@@ -257,7 +247,6 @@ mod tests {
             manifest.others["link"],
             NotAFile::LinkTo("/etc/passwd".to_owned())
         );
-        assert_eq!(verify(folder.path()).unwrap(), []);
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod answers;
 mod approve;
 mod atomic;
 pub(crate) mod boundaries;
+mod check_page;
 mod closing;
 mod contents;
 mod incident;
@@ -31,31 +32,38 @@ mod provenance;
 mod repeats;
 mod results;
 mod run;
+mod seal;
 mod snapshot;
 mod style;
 mod subject;
 mod table;
+mod whole;
 
 #[cfg(test)]
 mod samples;
 
 pub use answers::{render_judgement, render_unstable};
 pub use approve::{Accepted, Pending, accept, pending, stale};
-pub(crate) use atomic::write_with;
+pub(crate) use atomic::{write as write_whole, write_with};
+pub use check_page::{CHECKS, Check};
 pub use closing::{Closing, SnapshotDiff, UnmatchedRoute, render_closing};
 pub(crate) use contents::digest;
 pub use contents::{FileEntry, JournalEnd, NotAFile};
+pub(crate) use contents::{Kind, Walk, read as read_file, walk};
 pub use incident::render_incidents;
 pub use junit::render_junit;
 pub use lines::{json_line, pretty_line, terse_mark};
-pub(crate) use manifest::MANIFEST;
-pub use manifest::{Discrepancy, Manifest, Population, RunFacts, verify, write_manifest};
+pub(crate) use manifest::{ATTESTATION, BESIDES, INTERRUPTED, MANIFEST, SIGNER, open_manifest};
+pub use manifest::{Manifest, Population, RunFacts, Shard, write_manifest};
 pub use outcome::{SnapshotState, TrialName, TrialResult, TrialVerdict, concealed};
 pub use progress::Progress;
 pub use provenance::{Actor, CiActor, Commit, Machine, Tool};
 pub use repeats::trial_and_numbers;
 pub use results::{Counts, Results, RunId};
 pub use run::RunWriter;
+pub(crate) use run::new_run;
+pub(crate) use seal::SEAL;
+pub use seal::{Leak, Seal, seal, search};
 pub use snapshot::{
     Comparison, SnapshotError, Texts, Writing, compare, compare_repeats, in_ci, stable_text,
 };
@@ -63,3 +71,4 @@ pub use style::Style;
 pub(crate) use style::{Shape, columns_of, filled, one_line, path_line, spell_seconds};
 pub use subject::{DrillFacts, Ecosystem, Package, ServerFacts};
 pub use table::render_table;
+pub use whole::Whole;

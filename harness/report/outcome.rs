@@ -103,7 +103,7 @@ impl fmt::Display for TrialVerdict {
 }
 
 /// How the trial's stable text compares with the approved one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SnapshotState {
     Same,

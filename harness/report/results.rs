@@ -105,6 +105,19 @@ impl Results {
         }
     }
 
+    /// No run at all.
+    pub(crate) fn none() -> Self {
+        Self::begun(RunId(String::new()))
+    }
+
+    /// A run of which nothing is known yet but when it started.
+    pub(crate) fn of(run: RunId, started: String) -> Self {
+        Self {
+            started,
+            ..Self::begun(run)
+        }
+    }
+
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for trial in &self.trials {

@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::atomic;
-use super::junit::render_junit;
-use super::manifest::{RunFacts, write_manifest};
+use super::manifest::{Manifest, RunFacts, open_manifest};
 use super::outcome::{TrialName, TrialResult, file_stem};
 use super::repeats::folder_of;
 use super::results::{Results, RunId, now};
-use crate::page;
+use super::whole::Whole;
+use crate::journal::Secrets;
 
 /// How many names are tried for a run before giving up; two runs of the same second share one of 65,536 by accident.
 const ATTEMPTS: u32 = 16;
@@ -35,14 +35,12 @@ pub struct RunWriter {
 impl RunWriter {
     /// Makes the folder of a new run below `reports`, or joins the run that `nextest` (`NEXTEST_RUN_ID`) names.
     pub fn begin(reports: &Path, nextest: Option<&str>) -> io::Result<Self> {
-        let runs = reports.join("runs");
-        fs::create_dir_all(&runs)?;
-        let run = match nextest {
-            Some(nextest) => join(&runs, nextest)?,
-            None => found(&runs)?,
+        let (run, folder) = match nextest {
+            Some(nextest) => join(reports, nextest)?,
+            None => new_run(reports)?,
         };
         let writer = Self {
-            folder: runs.join(run.as_str()),
+            folder,
             in_parts: nextest.is_some(),
             results: Mutex::new(Results::begun(run)),
         };
@@ -135,21 +133,44 @@ impl RunWriter {
         Ok(results.clone())
     }
 
+    /// Writes down what is to be run, before anything is: whoever finds the folder of a run that was killed sees in it
+    /// what is missing.
+    pub fn open(&self, facts: &RunFacts) -> io::Result<()> {
+        if self.in_parts {
+            return Ok(());
+        }
+        open_manifest(&self.folder, &self.results(), facts.clone())
+    }
+
     /// Ends the run and writes what describes it as a whole: `junit.xml`, the page, and last of all the manifest, which has
     /// the digests of everything else. A part of a run has neither.
     ///
-    /// `new_fails` is whether a snapshot that nobody has approved fails the run, as it does in CI.
-    pub fn close(&self, facts: RunFacts, new_fails: bool) -> io::Result<Results> {
+    /// `new_fails` is whether a snapshot that nobody has approved fails the run, as it does in CI; `signer` the key that will
+    /// sign the manifest.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be written, or one of `secrets` stands in the folder. Then there is no manifest of the whole, and
+    /// nobody takes the folder for a finished bundle.
+    pub fn close(
+        &self,
+        facts: RunFacts,
+        new_fails: bool,
+        signer: Option<&str>,
+        secrets: &Secrets,
+    ) -> io::Result<(Results, Option<Manifest>)> {
         let results = self.finish()?;
-        if !self.in_parts {
-            let junit = render_junit(&results, new_fails).map_err(io::Error::other)?;
-            atomic::write(&self.folder.join("junit.xml"), junit.as_bytes())?;
-            atomic::write_with(&self.folder.join(page::FILE), |out| {
-                page::render(&self.folder, &results, &facts, out)
-            })?;
-            write_manifest(&self.folder, &results, facts)?;
+        if self.in_parts {
+            return Ok((results, None));
         }
-        Ok(results)
+        let whole = Whole {
+            results: &results,
+            facts,
+            new_fails,
+            signer,
+        };
+        let manifest = whole.write(&self.folder, secrets)?;
+        Ok((results, Some(manifest)))
     }
 
     fn write(&self, results: &Results) -> io::Result<()> {
@@ -163,6 +184,15 @@ impl RunWriter {
         // A trial that panicked while it recorded has either pushed its result or not; both are whole.
         self.results.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Makes the folder of a new run below `reports`.
+pub(crate) fn new_run(reports: &Path) -> io::Result<(RunId, PathBuf)> {
+    let runs = reports.join("runs");
+    fs::create_dir_all(&runs)?;
+    let run = found(&runs)?;
+    let folder = runs.join(run.as_str());
+    Ok((run, folder))
 }
 
 /// Makes the folder of a run that nobody else has.
@@ -179,14 +209,17 @@ fn found(runs: &Path) -> io::Result<RunId> {
 }
 
 /// The run that all processes of one nextest run share. The first to arrive names it; whoever loses the race reads it.
-fn join(runs: &Path, nextest: &str) -> io::Result<RunId> {
+fn join(reports: &Path, nextest: &str) -> io::Result<(RunId, PathBuf)> {
+    let runs = reports.join("runs");
+    fs::create_dir_all(&runs)?;
     let agreed = runs.join(format!(".nextest-{}", file_stem(nextest)));
     atomic::write_if_absent(&agreed, RunId::propose().as_str().as_bytes())?;
     let name = fs::read_to_string(&agreed)?;
     let run = RunId::parse(name.trim())
         .ok_or_else(|| io::Error::other(format!("{} does not name a run", agreed.display())))?;
-    fs::create_dir_all(runs.join(run.as_str()))?;
-    Ok(run)
+    let folder = runs.join(run.as_str());
+    fs::create_dir_all(&folder)?;
+    Ok((run, folder))
 }
 
 #[cfg(test)]
@@ -240,7 +273,11 @@ mod tests {
         let bundle = writer.trial_folder(&name("deploy", CrashPoint::Sent));
         fs::write(writer.folder().join(bundle.unwrap()).join("stderr"), "").unwrap();
         writer.record(held(CrashPoint::Sent)).unwrap();
-        writer.close(RunFacts::default(), false).unwrap();
+        writer.open(&RunFacts::default()).unwrap();
+        let secrets = Secrets::default();
+        writer
+            .close(RunFacts::default(), false, None, &secrets)
+            .unwrap();
         let manifest = fs::read_to_string(writer.folder().join("manifest.json")).unwrap();
         for file in [
             "results.json",
@@ -250,7 +287,21 @@ mod tests {
         ] {
             assert!(manifest.contains(&format!("\"{file}\"")), "{manifest}");
         }
-        assert_eq!(crate::report::verify(writer.folder()).unwrap(), []);
+    }
+
+    #[test]
+    fn a_run_with_a_secret_in_its_folder_is_not_sealed() {
+        let reports = tempfile::tempdir().unwrap();
+        let writer = RunWriter::begin(reports.path(), None).unwrap();
+        writer.open(&RunFacts::default()).unwrap();
+        let secrets = Secrets::default();
+        secrets.mint("token of run A", "drill-0011223344");
+        fs::write(writer.folder().join("extra"), "drill-0011223344").unwrap();
+        let close = || writer.close(RunFacts::default(), false, None, &secrets);
+        let said = close().unwrap_err().to_string();
+        assert!(said.contains("token of run A stands in extra"), "{said}");
+        let manifest = fs::read_to_string(writer.folder().join("manifest.json")).unwrap();
+        assert!(!manifest.contains("finished"), "{manifest}");
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod operator;
 mod place;
 mod quiet;
 mod record;
+mod redact;
 mod rehearsal;
 mod settled;
 mod signs;
@@ -37,10 +38,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
 use crate::cell::{CellError, Wanted};
-use crate::journal::{CellKind, ChainError, Event, Journal, Phase, Secrets};
+use crate::journal::{CellKind, ChainError, Event, Journal, Phase, Secrets, hex};
 use crate::judge::{self, Judgement, Repeat};
 use crate::remote::RemoteError;
 use crate::session::SessionError;
@@ -48,6 +50,8 @@ use crate::spec::{Crash, Drill, Protocol, TemplateError};
 pub use course::{Course, NoCourse, Step, course};
 use stage::Stage;
 
+/// The judge's answers, in a trial's folder.
+pub(crate) const ANSWERS: &str = "answers.json";
 /// This tool and its version.
 pub(crate) const TOOL: &str = concat!("cargo-drill ", env!("CARGO_PKG_VERSION"));
 
@@ -145,13 +149,17 @@ pub fn run(
     bundle: &Path,
     secrets: &Secrets,
 ) -> Result<Played, TrialError> {
-    let drill = serde_json::to_string_pretty(&*trial.drill).map_err(io::Error::from)?;
-    std::fs::write(bundle.join("drill.json"), drill + "\n")?;
+    redact::keep_all_out(&trial.drill, secrets)?;
+    let drill = redact::without_values(&trial.drill, secrets).map_err(io::Error::from)?;
+    let drill = serde_json::to_string_pretty(&drill).map_err(io::Error::from)?;
+    let drill = drill + "\n";
+    std::fs::write(bundle.join("drill.json"), &drill)?;
+    let drill = hex(&Sha256::digest(drill));
     let journal = Journal::create(&bundle.join("journal.jsonl"), secrets.clone())?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(play(trial, surroundings, bundle, &journal));
+    runtime.block_on(play(trial, drill, surroundings, bundle, &journal));
     drop(runtime);
     journal.append(Event::TrialEnded);
     journal.seal()?;
@@ -163,7 +171,7 @@ pub fn run(
         cut_short,
     } = rejudge(bundle)?;
     let answers = serde_json::to_string_pretty(&judgement).map_err(io::Error::from)?;
-    std::fs::write(bundle.join("answers.json"), answers + "\n")?;
+    std::fs::write(bundle.join(ANSWERS), answers + "\n")?;
     write_incidents(trial, bundle, secrets)?;
     let mut unmatched = journal.collect(|entry| match &*entry.event {
         Event::RequestUnmatched { paste, .. } => Some(paste.clone()),
@@ -217,12 +225,19 @@ pub fn rejudge(bundle: &Path) -> Result<Repeat, TrialError> {
     Ok(Repeat::judged(&drill, &recorded.lines))
 }
 
-async fn play(trial: &Trial, surroundings: &Surroundings, bundle: &Path, journal: &Journal) {
+async fn play(
+    trial: &Trial,
+    drill_sha256: String,
+    surroundings: &Surroundings,
+    bundle: &Path,
+    journal: &Journal,
+) {
     journal.append(Event::TrialStarted {
         trial: trial.name.clone(),
         drill: trial.drill.drill.clone(),
         crash: trial.crash.clone(),
         tool: TOOL.to_owned(),
+        drill_sha256: Some(drill_sha256),
     });
     let mut interrupted = surroundings.interrupted.clone();
     tokio::select! {

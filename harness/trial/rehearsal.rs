@@ -39,6 +39,7 @@ pub(super) async fn rehearse_into(
             drill: drill.drill.clone(),
             crash: crash.clone(),
             tool: super::TOOL.to_owned(),
+            drill_sha256: None,
         });
     }
     let mut stage = Stage::prepare(drill, surroundings, folder, journal.clone()).await?;

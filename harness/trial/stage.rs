@@ -15,6 +15,7 @@ use uuid::Uuid;
 use super::operator::Operator;
 use super::place::{place, url};
 use super::record::{Collected, Collector, Record, Source, trace_of};
+use super::redact;
 use super::{Surroundings, TrialError};
 use crate::cell::{Bounds, Cell, Gate, Plan, Present};
 use crate::journal::{
@@ -121,7 +122,7 @@ impl Stage {
                     sockets: Arc::new(move || sockets.tcp_socket().map_err(io::Error::other)),
                     connecting: Arc::new(move || connecting.connecting().map_err(io::Error::other)),
                 };
-                let known = place(&surroundings, &work, port);
+                let known = place(&surroundings, &drill, &work, port);
                 Some(Remote::start(spec, authority.clone(), inlet, journal.clone(), known).await?)
             }
         };
@@ -357,7 +358,11 @@ impl Stage {
         env.extend(self.otlp_env(session)?);
         for (name, value) in &server.env {
             env.retain(|(known, _)| known != name);
-            env.push((name.clone(), text(value)?));
+            let value = text(value)?;
+            if self.drill.redact.contains(name) {
+                redact::keep_out(self.journal.secrets(), name, &value)?;
+            }
+            env.push((name.clone(), value));
         }
         Ok(Opening {
             session,

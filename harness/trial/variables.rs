@@ -22,7 +22,7 @@ impl Stage {
 
     pub(super) fn variables(&self, session: Session, call: Option<&str>) -> Value {
         let identity = self.identity(session);
-        let mut variables = place(&self.surroundings, &self.work, self.port);
+        let mut variables = place(&self.surroundings, &self.drill, &self.work, self.port);
         variables.insert("run".to_owned(), json!({ "id": identity.run }));
         variables.insert(
             "call".to_owned(),

@@ -35,6 +35,7 @@ impl Teller {
             drill: "deploy".to_owned(),
             crash: teller.crash.clone(),
             tool: "cargo-drill".to_owned(),
+            drill_sha256: None,
         };
         teller.tell([started]);
         teller.begin(Phase::Prepare);

@@ -67,6 +67,10 @@ pub struct Drill {
     /// At every crash the system calls of the server's processes are seen, as far as `syscall` names them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gate: bool,
+    /// Variables whose values never reach the bundle: of `server.env`, or of the environment of this command, which
+    /// templates then know as `env.NAME`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub redact: Vec<String>,
     /// How often each trial is carried out. A verdict that differs between repeats is unstable, which gates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeat: Option<Repeats>,

@@ -72,8 +72,11 @@ struct Scope {
 impl Check<'_, '_> {
     pub(super) fn variables(&mut self) {
         let drill = self.drill;
+        let mut names = OF_A_SESSION.map(str::to_owned).to_vec();
+        names.extend(drill.redact.iter().map(|name| format!("env.{name}")));
+        self.redacted();
         let session = Scope {
-            names: OF_A_SESSION.map(str::to_owned).to_vec(),
+            names,
             place: "here",
             templates: Templates::default(),
         };
@@ -111,6 +114,23 @@ impl Check<'_, '_> {
             self.template(&session, &at, log);
         }
         self.replies();
+    }
+
+    /// A name that nothing uses is a typing error, and the value that was meant would be in the bundle.
+    fn redacted(&mut self) {
+        let text = serde_json::to_string(self.drill).unwrap_or_default();
+        let env = &self.drill.server.env;
+        for (n, name) in self.drill.redact.iter().enumerate() {
+            if !env.contains_key(name) && !text.contains(&format!("env.{name}")) {
+                let guess = did_you_mean(nearest(name, env.keys().map(String::as_str)));
+                self.value(
+                    &Path::of(["redact"]).index(n),
+                    format!(
+                        "`server.env` has no `{name}`, and no template uses `env.{name}`{guess}"
+                    ),
+                );
+            }
+        }
     }
 
     /// The commands of an authority know its key besides.

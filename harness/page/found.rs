@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 use crate::journal::{self, Event, Line, Secrets};
 use crate::judge::{Incident, Judgement, judge};
-use crate::report::{Manifest, Results, RunFacts, RunId, TrialName, TrialResult};
+use crate::report::{MANIFEST, Manifest, Results, RunFacts, RunId, TrialName, TrialResult};
 use crate::spec::Drill;
 
 /// The largest of the small files of a trial that is read, in bytes.
@@ -27,6 +27,8 @@ pub(crate) struct Run {
     pub(crate) cut_short: Vec<String>,
     /// What is not as it should be, a sentence each.
     pub(crate) troubles: Vec<String>,
+    /// A manifest of the whole vouches for the folder.
+    pub(crate) is_sealed: bool,
 }
 
 /// What was kept of a trial.
@@ -96,16 +98,19 @@ impl Run {
                 (parts, vec![because.to_owned()])
             }
         };
-        let facts = match small_file::<Manifest>(&folder.join("manifest.json")) {
-            Ok(manifest) => manifest.facts,
+        let (facts, is_sealed) = match small_file::<Manifest>(&folder.join(MANIFEST)) {
+            Ok(manifest) => (manifest.facts, manifest.finished.is_some()),
             Err(error) => {
                 troubles.push(format!(
                     "There is no manifest ({error}): what the run held when it ended is not known."
                 ));
-                RunFacts::default()
+                (RunFacts::default(), false)
             }
         };
-        Ok(Self::with(folder, results, facts, troubles))
+        Ok(Self {
+            is_sealed,
+            ..Self::with(folder, results, facts, troubles)
+        })
     }
 
     /// A run whose results are known.
@@ -133,6 +138,7 @@ impl Run {
             facts,
             cut_short,
             troubles,
+            is_sealed: false,
         }
     }
 

@@ -1,0 +1,458 @@
+//! Joins the bundles of several machines, and proves that together they cover every trial exactly once.
+//!
+//! The bundles that were joined stay checkable: each one's manifest and signature is kept below `shards/`, and the seals
+//! that they name are those of the trials here.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::trial::is_plain;
+use super::verify::{SHARDS, State, verify};
+use crate::attest::{PrivateKey, PublicKey};
+use crate::journal::Secrets;
+use crate::judge::{Repeat, together};
+use crate::report::{
+    ATTESTATION, DrillFacts, MANIFEST, Manifest, Population, Results, RunFacts, SIGNER, Shard,
+    TrialName, TrialResult, TrialVerdict, Whole, digest, new_run, open_manifest, trial_and_numbers,
+};
+use crate::trial::rejudge;
+
+/// Why bundles cannot be joined.
+#[derive(Debug, thiserror::Error)]
+pub enum MergeError {
+    #[error("failed to read {}: {source}", path.display())]
+    Unreadable { path: PathBuf, source: io::Error },
+    #[error("{} cannot be relied on: {because}; see `cargo drill verify`", path.display())]
+    Unreliable { path: PathBuf, because: String },
+    #[error("{} and {} are not of one population: {because}", first.display(), second.display())]
+    Unlike {
+        first: PathBuf,
+        second: PathBuf,
+        because: String,
+    },
+    #[error("{trial} was run twice, in {} and in {}", first.display(), second.display())]
+    Twice {
+        trial: String,
+        first: PathBuf,
+        second: PathBuf,
+    },
+    #[error("{} trials were run in none of the bundles, such as {}: {because}", missing.len(), missing[0])]
+    Missing {
+        missing: Vec<String>,
+        because: String,
+    },
+    #[error("failed to write the joined bundle: {0}")]
+    Write(#[from] io::Error),
+}
+
+/// What is to be joined, and where to.
+pub struct Order<'o> {
+    /// The runs' folders. A run of nextest has parts in place of a manifest.
+    pub shards: &'o [PathBuf],
+    /// The folder for reports.
+    pub reports: &'o Path,
+    /// With any, each bundle must be signed by one of these.
+    pub trusted: &'o [PublicKey],
+    pub key: Option<&'o PrivateKey>,
+    /// Every trial there is, for runs of nextest, none of whose processes knows more than its own.
+    pub population: &'o dyn Fn() -> Result<RunFacts, String>,
+    pub new_fails: bool,
+}
+
+/// A bundle that was joined from others.
+#[derive(Debug)]
+pub struct Merged {
+    pub folder: PathBuf,
+    pub results: Results,
+    pub manifest: Manifest,
+}
+
+/// One of the bundles.
+struct Part {
+    folder: PathBuf,
+    /// Absent for a run of nextest.
+    manifest: Option<Manifest>,
+    results: Results,
+}
+
+/// Joins bundles.
+pub fn merge(order: &Order<'_>) -> Result<Merged, MergeError> {
+    let parts: Vec<Part> = order
+        .shards
+        .iter()
+        .map(|folder| read(folder, order.trusted))
+        .collect::<Result<_, _>>()?;
+    let mut facts = facts_of(&parts, order)?;
+    let trials = cover(&parts, &mut facts)?;
+
+    let (run, folder) = new_run(order.reports)?;
+    let started = parts.iter().map(|part| part.results.started.clone()).min();
+    let mut results = Results::of(run, started.unwrap_or_default());
+    open_manifest(&folder, &results, facts.clone())?;
+    for (part, trial) in trials {
+        for bundle in trial.bundles() {
+            copy_folder(&part.folder.join(&bundle), &folder.join(&bundle))?;
+        }
+        results.trials.push(trial);
+    }
+    results.sort();
+    results.finished = parts
+        .iter()
+        .filter_map(|part| part.results.finished.clone())
+        .max();
+    facts.shards = parts
+        .iter()
+        .map(|part| keep_manifest(part, &folder))
+        .collect::<io::Result<_>>()?;
+    let signer = order.key.map(|key| key.public().id());
+    let whole = Whole {
+        results: &results,
+        facts,
+        new_fails: order.new_fails,
+        signer: signer.as_deref(),
+    };
+    // What the trials minted is known to nobody any more. Each bundle was searched for it when it was sealed.
+    let manifest = whole.write(&folder, &Secrets::default())?;
+    if let Some(key) = order.key {
+        super::sign(&folder, &manifest, &results, key)?;
+    }
+    Ok(Merged {
+        folder,
+        results,
+        manifest,
+    })
+}
+
+fn read(folder: &Path, trusted: &[PublicKey]) -> Result<Part, MergeError> {
+    let unreadable = |source| MergeError::Unreadable {
+        path: folder.to_owned(),
+        source,
+    };
+    let unreliable = |because: String| MergeError::Unreliable {
+        path: folder.to_owned(),
+        because,
+    };
+    if !folder.join(MANIFEST).exists() && folder.join("parts").is_dir() {
+        if !trusted.is_empty() {
+            return Err(unreliable("a run of nextest is not signed".to_owned()));
+        }
+        return Ok(Part {
+            folder: folder.to_owned(),
+            manifest: None,
+            results: of_nextest(folder).map_err(unreadable)?,
+        });
+    }
+    let verification = verify(folder, trusted).map_err(unreadable)?;
+    if let Some(finding) = verification.findings.first() {
+        return Err(unreliable(finding.to_string()));
+    }
+    if let State::Incomplete(because) = verification.state {
+        return Err(unreliable(because));
+    }
+    let json = |name: &str| fs::read(folder.join(name)).map_err(unreadable);
+    let manifest: Manifest = serde_json::from_slice(&json(MANIFEST)?)
+        .map_err(io::Error::from)
+        .map_err(unreadable)?;
+    let results = serde_json::from_slice(&json("results.json")?)
+        .map_err(io::Error::from)
+        .map_err(unreadable)?;
+    if !manifest.facts.shards.is_empty() {
+        return Err(unreliable(
+            "it was joined itself: give the bundles that it was joined from".to_owned(),
+        ));
+    }
+    Ok(Part {
+        folder: folder.to_owned(),
+        manifest: Some(manifest),
+        results,
+    })
+}
+
+/// The results of all processes of one run of nextest. Of a trial that nextest tried again, each attempt is a repeat: one
+/// that held does not hide one that broke.
+fn of_nextest(folder: &Path) -> io::Result<Results> {
+    let mut whole: Option<Results> = None;
+    let mut attempts: BTreeMap<String, Vec<TrialResult>> = BTreeMap::new();
+    let mut files: Vec<PathBuf> = fs::read_dir(folder.join("parts"))?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<io::Result<_>>()?;
+    files.sort();
+    for file in files
+        .iter()
+        .filter(|file| file.extension().is_some_and(|kind| kind == "json"))
+    {
+        let part: Results = serde_json::from_slice(&fs::read(file)?)?;
+        for trial in &part.trials {
+            let of_trial = attempts.entry(trial.name.clone()).or_default();
+            of_trial.push(trial.clone());
+        }
+        whole = Some(match whole {
+            None => Results {
+                trials: Vec::new(),
+                ..part
+            },
+            Some(whole) => Results {
+                started: whole.started.min(part.started),
+                finished: whole.finished.max(part.finished),
+                ..whole
+            },
+        });
+    }
+    let mut whole = whole.ok_or_else(|| io::Error::other("no process of nextest left a result"))?;
+    for (name, mut of_trial) in attempts {
+        let result = match of_trial.len() {
+            1 => of_trial.remove(0),
+            _ => together_of(folder, &name, &of_trial)?,
+        };
+        whole.trials.push(result);
+    }
+    Ok(whole)
+}
+
+fn together_of(folder: &Path, name: &str, attempts: &[TrialResult]) -> io::Result<TrialResult> {
+    let mut bundles: Vec<&str> = attempts
+        .iter()
+        .filter_map(|attempt| attempt.bundle.as_deref())
+        .collect();
+    bundles.sort_by_key(|bundle| trial_and_numbers(bundle).1);
+    if bundles.len() != attempts.len() || attempts.iter().any(|a| a.repeats.is_some()) {
+        return Err(io::Error::other(format!(
+            "{name} was tried again by nextest and has repeats, or an attempt without a folder: run it without retries"
+        )));
+    }
+    let repeats: Vec<Repeat> = bundles
+        .iter()
+        .map(|bundle| rejudge(&folder.join(bundle)).map_err(io::Error::other))
+        .collect::<io::Result<_>>()?;
+    let all = together(&repeats);
+    let total = all.repeats.total();
+    let last = &attempts[attempts.len() - 1];
+    let named = TrialName {
+        drill: last.drill.clone(),
+        point: last.crash_point,
+        variant: name.splitn(3, "::").nth(2).map(str::to_owned),
+    };
+    let seconds = attempts.iter().map(|attempt| attempt.seconds).sum();
+    let elapsed = std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    let judged = TrialResult::judged(&named, all.judgement, elapsed, &Secrets::default());
+    let snapshot = attempts.iter().filter_map(|attempt| attempt.snapshot).max();
+    Ok(judged
+        .repeated(all.repeats, total)
+        .with(snapshot, bundles.first().map(|bundle| (*bundle).to_owned())))
+}
+
+/// What all of them say of the population; the same, or they cannot be joined.
+fn facts_of(parts: &[Part], order: &Order<'_>) -> Result<RunFacts, MergeError> {
+    let mut joined: Option<(&Part, RunFacts)> = None;
+    for part in parts {
+        let Some(manifest) = &part.manifest else {
+            continue;
+        };
+        match &mut joined {
+            None => joined = Some((part, manifest.facts.clone())),
+            Some((first, facts)) => {
+                agree(facts, &manifest.facts).map_err(|because| MergeError::Unlike {
+                    first: first.folder.clone(),
+                    second: part.folder.clone(),
+                    because,
+                })?;
+            }
+        }
+    }
+    if parts.iter().any(|part| part.manifest.is_none()) {
+        let found = (order.population)().map_err(|because| MergeError::Unreadable {
+            path: order.reports.to_owned(),
+            source: io::Error::other(because),
+        })?;
+        match &mut joined {
+            None => return Ok(found),
+            Some((first, facts)) => agree(facts, &found).map_err(|because| MergeError::Unlike {
+                first: first.folder.clone(),
+                second: PathBuf::from("drills"),
+                because,
+            })?,
+        }
+    }
+    let (_, facts) = joined.ok_or_else(|| {
+        let nothing = io::Error::other("there is nothing to join");
+        MergeError::Write(nothing)
+    })?;
+    Ok(RunFacts {
+        partition: None,
+        ..facts
+    })
+}
+
+/// Whether another manifest speaks of the same drills, trials and servers. What only it knows is taken in.
+fn agree(facts: &mut RunFacts, other: &RunFacts) -> Result<(), String> {
+    if facts.commit != other.commit {
+        return Err("they are of different commits".to_owned());
+    }
+    let names = |facts: &RunFacts| {
+        let mut names: Vec<String> = facts.population.iter().map(name_of).collect();
+        names.sort();
+        names
+    };
+    if facts.drills.len() != other.drills.len() || names(facts) != names(other) {
+        return Err("they found different trials".to_owned());
+    }
+    for (drill, other) in facts.drills.iter_mut().zip(&other.drills) {
+        same_drill(drill, other)?;
+    }
+    Ok(())
+}
+
+fn same_drill(drill: &mut DrillFacts, other: &DrillFacts) -> Result<(), String> {
+    if (&drill.drill, &drill.sha256) != (&other.drill, &other.sha256) {
+        return Err(format!("the drill {} is another", other.drill));
+    }
+    for (file, sha256) in &other.server.files {
+        let known = drill
+            .server
+            .files
+            .entry(file.clone())
+            .or_insert_with(|| sha256.clone());
+        if known != sha256 {
+            return Err(format!(
+                "they drilled different servers: {file} of {}",
+                other.drill
+            ));
+        }
+    }
+    for package in &other.server.packages {
+        if !drill.server.packages.contains(package) {
+            drill.server.packages.push(package.clone());
+        }
+    }
+    Ok(())
+}
+
+fn name_of(entry: &Population) -> String {
+    entry.trial.clone().unwrap_or_else(|| entry.drill.clone())
+}
+
+/// For each trial the one bundle that has it. Those that no bundle has must have been left out by all, for one reason that
+/// is not that another has it.
+fn cover<'p>(
+    parts: &'p [Part],
+    facts: &mut RunFacts,
+) -> Result<Vec<(&'p Part, TrialResult)>, MergeError> {
+    let mut taken: BTreeMap<&str, (&Part, &TrialResult)> = BTreeMap::new();
+    for part in parts {
+        for trial in &part.results.trials {
+            match taken.get(trial.name.as_str()) {
+                // Left out on one machine for what it lacks, and run on another.
+                Some((_, known)) if known.verdict == TrialVerdict::Ignored => {
+                    taken.insert(&trial.name, (part, trial));
+                }
+                Some(_) if trial.verdict == TrialVerdict::Ignored => {}
+                Some((first, _)) => {
+                    return Err(MergeError::Twice {
+                        trial: trial.name.clone(),
+                        first: first.folder.clone(),
+                        second: part.folder.clone(),
+                    });
+                }
+                None => {
+                    taken.insert(&trial.name, (part, trial));
+                }
+            }
+        }
+    }
+    let mut missing: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for entry in &mut facts.population {
+        let name = name_of(entry);
+        if let Some((_, trial)) = taken.get(name.as_str()) {
+            entry.not_run.clone_from(&trial.reason);
+            entry.repeats = match &trial.repeats {
+                Some(_) => trial.bundles(),
+                None => Vec::new(),
+            };
+            continue;
+        }
+        let mut reasons: Vec<Option<&str>> = parts
+            .iter()
+            .filter_map(|part| part.manifest.as_ref())
+            .map(|manifest| {
+                let mut population = manifest.facts.population.iter();
+                let entry = population.find(|entry| name_of(entry) == name);
+                entry.and_then(|entry| entry.not_run.as_deref())
+            })
+            .collect();
+        if parts.iter().any(|part| part.manifest.is_none()) {
+            // A process of nextest says nothing of what was not run.
+            reasons.push(entry.not_run.as_deref());
+        }
+        reasons.sort_unstable();
+        reasons.dedup();
+        match reasons.as_slice() {
+            [Some(reason)] if !reason.starts_with("in slice:") => {
+                entry.not_run = Some((*reason).to_owned());
+            }
+            [Some(reason)] => missing
+                .entry(format!(
+                    "they are {reason}, and no bundle of that slice was given"
+                ))
+                .or_default()
+                .push(name),
+            _ => missing
+                .entry("the bundles give no one reason for it".to_owned())
+                .or_default()
+                .push(name),
+        }
+    }
+    if let Some((because, missing)) = missing.into_iter().next() {
+        return Err(MergeError::Missing { missing, because });
+    }
+    let trials = taken.into_values();
+    Ok(trials.map(|(part, trial)| (part, trial.clone())).collect())
+}
+
+/// Keeps what a bundle's signer signed.
+fn keep_manifest(part: &Part, folder: &Path) -> io::Result<Shard> {
+    let run = part.results.run.to_string();
+    let Some(manifest) = &part.manifest else {
+        return Ok(Shard {
+            run,
+            manifest_sha256: None,
+            partition: None,
+        });
+    };
+    let kept = folder.join(SHARDS).join(&run);
+    fs::create_dir_all(&kept)?;
+    for file in [MANIFEST, ATTESTATION, SIGNER] {
+        if part.folder.join(file).exists() {
+            fs::copy(part.folder.join(file), kept.join(file))?;
+        }
+    }
+    let sha256 = digest(fs::File::open(kept.join(MANIFEST))?, |_| {})?.sha256;
+    Ok(Shard {
+        run,
+        manifest_sha256: Some(sha256),
+        partition: manifest.facts.partition.clone(),
+    })
+}
+
+/// Copies a trial's folder. A link is copied as one.
+fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
+    let name = to.file_name().unwrap_or_default().to_string_lossy();
+    if !is_plain(&name) {
+        return Err(io::Error::other("a trial's folder has no plain name"));
+    }
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            copy_folder(&entry.path(), &target)?;
+        } else if kind.is_file() {
+            fs::copy(entry.path(), target)?;
+        } else if kind.is_symlink() {
+            std::os::unix::fs::symlink(fs::read_link(entry.path())?, target)?;
+        }
+    }
+    Ok(())
+}

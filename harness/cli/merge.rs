@@ -1,0 +1,95 @@
+//! `cargo drill merge`: joins the bundles of several machines into one.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use super::args::Folders;
+use super::args::RunArgs;
+use super::census::{Plan, as_run, facts};
+use super::exit::Ended;
+use super::population::{Places, Population, find_fixture};
+use super::{complain, places, say, show_mistakes, shown};
+use crate::attest::{KeyError, PrivateKey, PublicKey};
+use crate::bundle::{Merged, Order, merge as join};
+use crate::report::{Closing, Results, RunFacts, Style, in_ci, render_closing, render_table};
+
+/// What `cargo drill merge` was asked for.
+pub struct MergeArgs<'a> {
+    pub runs: &'a [PathBuf],
+    pub sign: Option<&'a PathBuf>,
+    pub keys: &'a [PathBuf],
+}
+
+pub fn merge(args: &MergeArgs<'_>, folders: &Folders) -> Ended {
+    let begun = Instant::now();
+    let keys: Result<_, KeyError> = (|| {
+        let sign = args.sign.map(|key| PrivateKey::read(key)).transpose()?;
+        let trusted = args.keys.iter().map(|key| PublicKey::read(key));
+        Ok((sign, trusted.collect::<Result<Vec<_>, _>>()?))
+    })();
+    let (sign, trusted) = match keys {
+        Ok(keys) => keys,
+        Err(error) => {
+            complain(&error.to_string());
+            return Ended::Failed;
+        }
+    };
+    let places = match places(folders) {
+        Ok(places) => places,
+        Err(ended) => return ended,
+    };
+    let order = Order {
+        shards: args.runs,
+        reports: &places.reports,
+        trusted: &trusted,
+        key: sign.as_ref(),
+        population: &|| population(&places),
+        new_fails: in_ci(),
+    };
+    match join(&order) {
+        Ok(merged) => show(&merged, begun, args.runs.len()),
+        Err(error) => {
+            complain(&error.to_string());
+            Ended::Failed
+        }
+    }
+}
+
+/// Every trial there is, as the drill files have them now.
+fn population(places: &Places) -> Result<RunFacts, String> {
+    let fixture = find_fixture();
+    let found = Population::all(places, fixture.as_deref());
+    if !found.mistakes.is_empty() {
+        show_mistakes(&found.mistakes);
+        return Err("the drill files have mistakes".to_owned());
+    }
+    let plan = Plan::of(found, &RunArgs::default());
+    let facts = facts(&plan, places, fixture.as_deref());
+    let none = Results::none();
+    Ok(RunFacts {
+        population: as_run(facts.population, &none, super::census::FILTERED_OUT),
+        ..facts
+    })
+}
+
+fn show(merged: &Merged, begun: Instant, joined: usize) -> Ended {
+    let style = Style::detect();
+    let folder = shown(&merged.folder);
+    let closing = Closing {
+        results: &merged.results,
+        folder: &folder,
+        elapsed: begun.elapsed(),
+        unmatched: &[],
+        weakens: &[],
+        courses: &[],
+        diffs: &[],
+        ci: in_ci(),
+    };
+    let table = render_table(&merged.results, &style);
+    let below = render_closing(&closing, &style);
+    let covered = merged.manifest.facts.population.len();
+    let said = say(&format!(
+        "{table}\n{below}{joined} bundles cover the {covered} trials there are, each exactly once.\n"
+    ));
+    Ended::of(&merged.results, in_ci()).max(said)
+}
