@@ -51,6 +51,8 @@ pub(crate) struct Life {
 #[derive(Debug, Default)]
 pub(crate) struct Cast {
     lives: BTreeMap<Pid, Life>,
+    /// Whose end was the first that was heard of it.
+    unknown: Option<Pid>,
 }
 
 impl Cast {
@@ -109,9 +111,18 @@ impl Cast {
             } => self.note_look(seq, *session, processes),
             Event::ProcessExited { pid, comm, .. } => {
                 let name = comm.as_deref().unwrap_or("process").to_owned();
+                if !self.lives.contains_key(pid) {
+                    self.unknown = Some(*pid);
+                }
                 // One that nobody looked at in time has no length.
                 self.begin(*pid, Lane::Helpers, name, seq);
                 self.end(*pid, seq);
+            }
+            Event::AuthorityCommand { .. } => {
+                // Nobody tells of its start: it is the last one that was unknown when it ended.
+                if let Some(life) = self.unknown.and_then(|pid| self.lives.get_mut(&pid)) {
+                    life.lane = Lane::Authority;
+                }
             }
             Event::ClientGone { pid, .. } => self.end(*pid, seq),
             Event::CellCleared { .. } => {

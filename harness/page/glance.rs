@@ -3,9 +3,8 @@
 use maud::{Markup, html};
 
 use super::verdict::{
-    asks, class, glyph, of_question, of_trial, sentence, verdict, was_run, weight, with_code,
+    asks, class, glyph, of_question, of_trial, verdict, was_run, weight, with_code,
 };
-use crate::judge::Answer;
 use crate::report::{Results, Shape, TrialResult, TrialVerdict};
 use crate::spec::Question;
 
@@ -275,7 +274,6 @@ struct Objection<'r> {
 fn grouped(results: &Results) -> Vec<Objection<'_>> {
     let mut groups: Vec<Objection<'_>> = Vec::new();
     for (place, trial) in results.trials.iter().enumerate() {
-        let answers: Vec<&Answer> = trial.objections().collect();
         let mut add = |what: String, shape: Shape, sentence: String| {
             let same = groups.iter_mut().find(|group| {
                 group.drill == trial.drill && group.what == what && group.shape == shape
@@ -291,22 +289,18 @@ fn grouped(results: &Results) -> Vec<Objection<'_>> {
                 }),
             }
         };
-        for answer in answers {
-            let stale = trial.stale_known.contains(&answer.question);
-            let said = if stale {
-                format!(
-                    "It holds, although the drill lists it as known to be broken. {}",
-                    answer.because
-                )
-            } else {
-                sentence(trial, answer)
-            };
-            let shape = if stale {
+        for (answers, sentence) in trial.grouped_objections() {
+            let names: Vec<String> = answers.iter().map(|a| a.question.to_string()).collect();
+            // What holds although it is known to be broken objects as well.
+            let shape = answers
+                .first()
+                .map_or(Shape::Unproven, |answer| Shape::of(answer));
+            let shape = if shape == Shape::Held {
                 Shape::Known
             } else {
-                Shape::of(answer)
+                shape
             };
-            add(answer.question.to_string(), shape, said);
+            add(names.join(", "), shape, sentence);
         }
         if let Some(error) = &trial.error {
             add("the trial itself".to_owned(), Shape::Error, error.clone());

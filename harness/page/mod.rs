@@ -30,6 +30,8 @@ pub(crate) mod reproduce;
 pub(crate) mod tale;
 pub(crate) mod tell;
 pub(crate) mod terminal;
+#[cfg(test)]
+mod tests;
 mod timeline;
 mod trial;
 pub(crate) mod verdict;

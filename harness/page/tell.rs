@@ -177,8 +177,9 @@ fn about_processes(event: &Event, cast: &Cast) -> Option<Told> {
                 Drawn::At(lane, Mark::Exit),
                 format!("{} ends: {exit}", cast.name(*pid)),
             );
-            // `client-gone` tells it of session A's; the others end when the harness is done with them.
-            if lane == Lane::Client {
+            // `client-gone` tells it of session A's; the others end when the harness is done with them. A command of the
+            // authority tells its own end.
+            if matches!(lane, Lane::Client | Lane::Authority) {
                 told.minor()
             } else {
                 told

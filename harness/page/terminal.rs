@@ -375,3 +375,56 @@ fn show_record(out: &mut String, found: &Record, trial: &TrialResult, style: Sty
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{moments, poller};
+    use super::*;
+
+    fn drawn(style: Style) -> String {
+        let mut out = String::new();
+        let tale = Tale::of(&poller(), &moments(), &BTreeSet::new());
+        timeline(&mut out, &tale, &moments(), style);
+        out
+    }
+
+    #[test]
+    fn lanes_are_columns_and_a_row_an_event() {
+        insta::assert_snapshot!(drawn(Style::plain(80)), @r"
+          ① client gone               +6.0 ms
+          ② last operation started    +50.0 ms
+          ③ authority revoked         +49.0 ms
+                   cli ser hel rem aut
+                                       Session A
+          +1.0 ms   ▼                  client of session A starts, pid 2
+          +2.0 ms   │   ▼              server of session A starts, pid 3
+                    │   │              Evidence before the crash
+          +5.0 ms  ✗────────────────── CRASH: SIGKILL to the client
+          +6.0 ms   ■   │   │          client gone: SIGKILL ①
+          +7.0 ms       │──────▶       GET /whoami
+          +8.0 ms       │◀──────       200
+          +9.0 ms       │──────▶       these 2 rows 19 times more, until +46.0 ms
+         +47.0 ms       ■   │          server of session A (pid 3) ends: status 0
+         +49.0 ms           │       ●  the run of session A is revoked ③
+         +50.0 ms           │──▶       GET /late ②
+        ");
+    }
+
+    #[test]
+    fn without_unicode_the_picture_is_ascii() {
+        let ascii = Style {
+            unicode: false,
+            ..Style::plain(80)
+        };
+        assert!(drawn(ascii).is_ascii(), "{}", drawn(ascii));
+    }
+
+    #[test]
+    fn no_line_of_the_picture_is_wider_than_the_terminal() {
+        for width in [60, 80, 120] {
+            for line in drawn(Style::plain(width)).lines() {
+                assert!(columns_of(line) <= width, "{width}: {line}");
+            }
+        }
+    }
+}

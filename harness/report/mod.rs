@@ -40,7 +40,7 @@ mod table;
 mod whole;
 
 #[cfg(test)]
-mod samples;
+pub(crate) mod samples;
 
 pub use answers::{render_judgement, render_unstable};
 pub use approve::{Accepted, Pending, accept, pending, stale};

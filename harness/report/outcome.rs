@@ -209,7 +209,7 @@ impl TrialResult {
 
     /// The objections, the worst first, with those together that say the same: a server that does not start has one
     /// reason for every question.
-    pub(super) fn grouped_objections(&self) -> Vec<(Vec<&Answer>, String)> {
+    pub(crate) fn grouped_objections(&self) -> Vec<(Vec<&Answer>, String)> {
         let mut groups: Vec<(Vec<&Answer>, String)> = Vec::new();
         for answer in self.objections() {
             let sentence = match answer.verdict {

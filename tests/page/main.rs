@@ -164,3 +164,133 @@ fn every_event_that_an_answer_rests_on_is_reached_by_a_link() {
     assert!(!answers.is_empty());
     assert!(seen.links > answers.len(), "{seen:?}");
 }
+
+#[test]
+fn a_page_that_asks_would_be_caught() {
+    let catcher = Catcher::new();
+    let folder = tempfile::tempdir().unwrap();
+    let asks = folder.path().join("asks.html");
+    let image = format!(
+        "<title>asks</title><img src=\"{}/image\">",
+        catcher.address()
+    );
+    fs::write(&asks, image).unwrap();
+    assert_eq!(look(&asks, 1280).of_server, ["img"]);
+    assert!(catcher.caught()[0].starts_with("GET /image"));
+}
+
+/// `cargo drill` with these words, and what it said on stdout and stderr.
+fn drill(words: &[&str], browser: &str) -> (Option<i32>, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_cargo-drill"))
+        .args(words)
+        .env("BROWSER", browser)
+        .env("NO_COLOR", "1")
+        .env("COLUMNS", "100")
+        .output()
+        .unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (
+        output.status.code(),
+        text(output.stdout),
+        text(output.stderr),
+    )
+}
+
+#[test]
+fn show_gives_the_same_on_a_terminal_and_nothing_acts_there_either() {
+    let catcher = Catcher::new();
+    let hostile = hostile(&catcher);
+    let run = hostile.page.parent().unwrap().to_str().unwrap();
+    let (code, shown, said) = drill(&["show", run, "after-acceptance"], "");
+    assert_eq!(code, Some(0), "{said}");
+    for heading in [
+        "Answers",
+        "What happened",
+        "Incident: A process outlived its session",
+        "Processes",
+        "Ledger of the remote",
+        "The server's record",
+        "To see it again",
+    ] {
+        assert!(
+            shown.lines().any(|line| line == heading),
+            "{heading} is missing: {shown}"
+        );
+    }
+    assert!(
+        shown.contains("cargo drill --exact hostile::after-acceptance"),
+        "{shown}"
+    );
+    assert!(
+        !shown.contains("hostile::idle  "),
+        "it was not asked for: {shown}"
+    );
+    let acts = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+    assert_eq!(shown.chars().find(|c| acts(*c)), None);
+
+    let trial = format!("{run}/hostile__idle");
+    let (code, one, _) = drill(&["show", &trial], "");
+    assert_eq!(code, Some(0));
+    assert!(one.contains("hostile::idle  broken"), "{one}");
+    let (code, _, said) = drill(&["show", run, "no-such-trial"], "");
+    assert_eq!(code, Some(2));
+    assert!(said.contains("no trial of this run matches"), "{said}");
+}
+
+#[test]
+fn open_prints_the_path_and_fails_where_no_browser_can_be_opened() {
+    let catcher = Catcher::new();
+    let hostile = hostile(&catcher);
+    let run = hostile.page.parent().unwrap();
+    let page = hostile.page.to_str().unwrap();
+
+    let opened = run.with_file_name("opened");
+    let browser = format!("false:cp %s {}", opened.display());
+    let (code, shown, _) = drill(&["open", run.to_str().unwrap()], &browser);
+    assert_eq!((code, shown.trim_end()), (Some(0), page));
+    assert_eq!(fs::read(opened).unwrap(), fs::read(page).unwrap());
+
+    let (code, shown, said) = drill(&["open", run.to_str().unwrap()], "false");
+    assert_eq!((code, shown.trim_end()), (Some(2), page));
+    assert!(said.contains("failed to open a browser"), "{said}");
+}
+
+#[test]
+fn a_run_that_was_killed_gets_its_page_when_somebody_opens_it() {
+    let catcher = Catcher::new();
+    let hostile = hostile(&catcher);
+    let run = hostile.page.parent().unwrap();
+    // As a SIGKILL in the middle of the second trial leaves it.
+    let edit = |file: &str, change: &dyn Fn(&mut Value)| {
+        let path = run.join(file);
+        let mut value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        change(&mut value);
+        fs::write(path, value.to_string()).unwrap();
+    };
+    edit("manifest.json", &|manifest| {
+        manifest.as_object_mut().unwrap().remove("finished");
+    });
+    edit("results.json", &|results| {
+        results.as_object_mut().unwrap().remove("finished");
+        results["trials"].as_array_mut().unwrap().truncate(1);
+    });
+    let cut = run.join("hostile__after-acceptance");
+    fs::remove_file(cut.join("answers.json")).unwrap();
+    let journal = fs::read(cut.join("journal.jsonl")).unwrap();
+    fs::write(cut.join("journal.jsonl"), &journal[..journal.len() / 2]).unwrap();
+    fs::remove_dir_all(run.join("hostile__after-result")).unwrap();
+    fs::remove_file(&hostile.page).unwrap();
+
+    let (code, ..) = drill(&["open", run.to_str().unwrap()], "true");
+    assert_eq!(code, Some(0));
+    let text = fs::read_to_string(&hostile.page).unwrap();
+    for told in [
+        "The run did not end",
+        "This trial was cut short",
+        "The journal ends in the middle of a line",
+        "the run ended before it",
+    ] {
+        assert!(text.contains(told), "{told}");
+    }
+    assert_eq!(look(&hostile.page, 1280).trials, 2);
+}
