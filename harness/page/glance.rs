@@ -188,12 +188,12 @@ fn head(first: &str, asked: &[Question]) -> Markup {
     }
 }
 
-fn cell(shape: Shape, share: Option<String>) -> Markup {
+fn cell(shape: Shape, portion: Option<String>) -> Markup {
     html! {
         td.(class(shape)) role="cell" {
             span.glyph aria-hidden="true" { (glyph(shape)) } " "
             span.word { (shape.word()) }
-            @if let Some(share) = share { " " span.share { (share) } }
+            @if let Some(portion) = portion { " " span.share { (portion) } }
         }
     }
 }
@@ -210,10 +210,10 @@ pub(super) fn within_drill(trial: &TrialResult) -> &str {
 }
 
 /// The questions that some trial was asked.
-pub(super) fn asked<'r>(trials: impl Iterator<Item = &'r TrialResult> + Clone) -> Vec<Question> {
+pub(super) fn asked(trials: &[&TrialResult]) -> Vec<Question> {
     let is_asked = |question: &Question| {
         trials
-            .clone()
+            .iter()
             .any(|trial| !matches!(of_question(trial, *question), None | Some(Shape::NotAsked)))
     };
     Question::ALL.into_iter().filter(is_asked).collect()

@@ -2,8 +2,8 @@
 
 use maud::{Markup, html};
 
+use super::names::credential_name;
 use super::tale::ms;
-use super::tell::credential_name;
 use crate::journal::{Event, Line};
 
 /// So many requests of a trial stand in its table.
@@ -113,7 +113,7 @@ fn note(entries: &mut Vec<Entry>, line: &Line) {
         Event::RouteFailed { request, .. } => {
             amend(request, &|e| {
                 e.came
-                    .push("the drill's reply could not be made".to_owned())
+                    .push("the drill's reply could not be made".to_owned());
             });
         }
         Event::EffectApplied {
@@ -132,7 +132,7 @@ fn note(entries: &mut Vec<Entry>, line: &Line) {
         }),
         Event::KeyConflict { request, .. } => {
             amend(request, &|e| {
-                e.came.push("known key, other payload".to_owned())
+                e.came.push("known key, other payload".to_owned());
             });
         }
         Event::EffectCancelled { request, effect } => {
@@ -157,7 +157,7 @@ fn note(entries: &mut Vec<Entry>, line: &Line) {
         } => amend(request, &|e| e.replies.push(format!("half of {status}"))),
         Event::ReplyReplaced { request, status } => {
             amend(request, &|e| {
-                e.replies.push(format!("{status} in its place"))
+                e.replies.push(format!("{status} in its place"));
             });
         }
         Event::ConnectionReset { request } => {
@@ -165,7 +165,7 @@ fn note(entries: &mut Vec<Entry>, line: &Line) {
         }
         Event::ReplySlowed { request, status } => {
             amend(request, &|e| {
-                e.replies.push(format!("{status}, byte by byte"))
+                e.replies.push(format!("{status}, byte by byte"));
             });
         }
         Event::ReplySent { request, status } => {

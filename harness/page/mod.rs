@@ -24,6 +24,7 @@ mod glance;
 pub(crate) mod incident;
 mod layout;
 pub(crate) mod ledger;
+mod names;
 pub(crate) mod processes;
 pub(crate) mod record;
 pub(crate) mod reproduce;
@@ -35,6 +36,7 @@ mod tests;
 mod timeline;
 mod trial;
 pub(crate) mod verdict;
+mod wire;
 
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Write as _};
@@ -221,7 +223,8 @@ fn top(run: &Run, servers: &[Server<'_>]) -> Markup {
 }
 
 fn answer(run: &Run, servers: &[Server<'_>]) -> Markup {
-    let asked = glance::asked(run.results.trials.iter());
+    let trials: Vec<_> = run.results.trials.iter().collect();
+    let asked = glance::asked(&trials);
     html! {
         section aria-labelledby="glance" {
             h2 id="glance" { "At a glance" }
@@ -246,7 +249,8 @@ fn about(server: &Server<'_>, facts: &RunFacts) -> Markup {
         .drills
         .iter()
         .find(|drill| drill.drill == server.drill);
-    let asked = glance::asked(server.trials.iter().map(|(_, trial)| *trial));
+    let trials: Vec<_> = server.trials.iter().map(|(_, trial)| *trial).collect();
+    let asked = glance::asked(&trials);
     html! {
         h2 id={ "d-" (first) "-name" } { (server.drill) " " (verdict::verdict(server.worst())) }
         @if let Some(drill) = drill {

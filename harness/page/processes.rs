@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use maud::{Markup, html};
 
 use super::cast::Cast;
-use super::tell::moment_name;
+use super::names::moment_name;
 use crate::journal::{Event, Exit, Line, Moment, Pid, PipeEnd, Process};
 
 /// One look, as trees.

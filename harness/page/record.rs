@@ -40,7 +40,7 @@ pub(crate) fn record(lines: &[Line]) -> Option<Record> {
             _ => None,
         })
     };
-    let (_, present, rows, unreadable) = reads().last()?;
+    let (_, present, rows, unreadable) = reads().next_back()?;
     let early = reads().find(|(moment, ..)| *moment == Moment::Dispatch);
     let early = early.or_else(|| reads().find(|(moment, ..)| *moment == Moment::Point));
     let absent = match (unreadable, present) {

@@ -11,9 +11,8 @@ pub(crate) fn again(trial: &TrialResult, facts: &RunFacts) -> String {
     words.extend(["cargo".to_owned(), "drill".to_owned()]);
     words.extend(["--exact".to_owned(), quoted(&trial.name)]);
     let file = facts.drills.iter().find(|drill| drill.drill == trial.drill);
-    let folder = file.and_then(|drill| drill.file.split('/').next());
-    if let Some(folder) = folder.filter(|folder| *folder != "drills" && !folder.ends_with(".yaml"))
-    {
+    let folder = file.and_then(|drill| drill.file.split_once('/'));
+    if let Some((folder, _)) = folder.filter(|(folder, _)| *folder != "drills") {
         words.extend(["--drills".to_owned(), quoted(folder)]);
     }
     if let Some(repeats) = &trial.repeats {

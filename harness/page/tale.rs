@@ -104,7 +104,7 @@ impl Tale {
         });
         let rows = without_empty_headings(rows.collect());
         Self {
-            rows: cut(refrains(rows), cited),
+            rows: cut(refrains(&rows), cited),
             lives: cast.lives().cloned().collect(),
             end: lines.last().map_or(0, |line| line.at),
         }
@@ -161,7 +161,7 @@ fn without_empty_headings(rows: Vec<Row>) -> Vec<Row> {
 }
 
 /// Puts together what comes again and again: the first time stays, and one row stands for all the others.
-fn refrains(rows: Vec<Row>) -> Vec<Row> {
+fn refrains(rows: &[Row]) -> Vec<Row> {
     let mut out: Vec<Row> = Vec::with_capacity(rows.len());
     let mut at = 0;
     while at < rows.len() {

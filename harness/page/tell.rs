@@ -3,13 +3,13 @@
 //! It says what the event says, and nothing of what it means: that is the judge's.
 
 use super::cast::{Cast, Lane};
-use crate::journal::{
-    AnswerShape, Credential, Event, Limit, Line, LineShape, Moment, Phase, Session, Way, excerpt,
-};
+use super::names::{count, limit_name, moment_name, phase_name, short};
+use super::wire::{about_requests, about_the_session};
+use crate::journal::{Event, Line, Moment, Session, excerpt};
 use crate::spec::Revocable;
 
 /// How much of a text of the server's stands in the row, in bytes.
-const EXCERPT: usize = 160;
+pub(super) const EXCERPT: usize = 160;
 
 /// What is drawn for an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub(crate) struct Told {
     pub(crate) minor: bool,
 }
 
-fn told(drawn: Drawn, text: impl Into<String>) -> Told {
+pub(super) fn told(drawn: Drawn, text: impl Into<String>) -> Told {
     Told {
         drawn,
         text: text.into(),
@@ -72,14 +72,14 @@ fn told(drawn: Drawn, text: impl Into<String>) -> Told {
 }
 
 impl Told {
-    fn more(self, more: impl Into<String>) -> Self {
+    pub(super) fn more(self, more: impl Into<String>) -> Self {
         Self {
             more: more.into(),
             ..self
         }
     }
 
-    fn minor(self) -> Self {
+    pub(super) fn minor(self) -> Self {
         Self {
             minor: true,
             ..self
@@ -87,17 +87,17 @@ impl Told {
     }
 }
 
-fn arrow(from: Lane, to: Lane) -> Drawn {
+pub(super) fn arrow(from: Lane, to: Lane) -> Drawn {
     let arrival = Arrival::Whole;
     Drawn::Arrow { from, to, arrival }
 }
 
-fn reaching(from: Lane, to: Lane) -> Drawn {
+pub(super) fn reaching(from: Lane, to: Lane) -> Drawn {
     let arrival = Arrival::Reaching;
     Drawn::Arrow { from, to, arrival }
 }
 
-fn lost(from: Lane, to: Lane) -> Drawn {
+pub(super) fn lost(from: Lane, to: Lane) -> Drawn {
     let arrival = Arrival::Lost;
     Drawn::Arrow { from, to, arrival }
 }
@@ -254,244 +254,6 @@ fn about_system_calls(event: &Event, cast: &Cast) -> Option<Told> {
             at(*pid),
             format!("the record is on the disk, {bytes} bytes of it"),
         ),
-        _ => return None,
-    })
-}
-
-fn about_the_session(event: &Event) -> Option<Told> {
-    let to_server = arrow(Lane::Client, Lane::Server);
-    let from_server = arrow(Lane::Server, Lane::Client);
-    Some(match event {
-        Event::Handshaken {
-            protocol,
-            server_name,
-            server_version,
-            ..
-        } => told(
-            from_server,
-            format!("handshake: {server_name} {server_version}"),
-        )
-        .more(format!("protocol {protocol}")),
-        Event::SessionFailed {
-            session,
-            detail,
-            stderr_tail,
-            ..
-        } => told(
-            Drawn::At(Lane::Client, Mark::Trouble),
-            format!("{session} failed: {detail}"),
-        )
-        .more(excerpt(stderr_tail, EXCERPT)),
-        Event::LinePassed {
-            way,
-            shape,
-            method,
-            bytes,
-            excerpt,
-            ..
-        } => {
-            let drawn = match way {
-                Way::ToServer => to_server,
-                Way::FromServer => from_server,
-            };
-            let name = method.as_deref().unwrap_or("");
-            match shape {
-                LineShape::Noise => told(drawn, "a line that is not JSON-RPC")
-                    .more(excerpt.clone().unwrap_or_default()),
-                // The calls themselves are told by events of their own.
-                LineShape::Request if name == "tools/call" => {
-                    told(drawn, name).more(format!("{bytes} bytes")).minor()
-                }
-                LineShape::Request => told(drawn, name).more(format!("{bytes} bytes")),
-                LineShape::Notification => told(drawn, name).more(format!("{bytes} bytes")).minor(),
-                LineShape::Response => told(drawn, "a response")
-                    .more(format!("{bytes} bytes"))
-                    .minor(),
-            }
-        }
-        Event::CallAsked { tool, .. } => told(
-            Drawn::At(Lane::Client, Mark::Note),
-            format!("is to call {tool}"),
-        )
-        .minor(),
-        Event::CallIssued { tool, call, .. } => {
-            told(to_server, format!("tools/call {tool}")).more(format!("call {call}"))
-        }
-        Event::CallTorn { bytes, of, .. } => told(
-            lost(Lane::Client, Lane::Server),
-            format!("{bytes} of {of} bytes of the call"),
-        ),
-        Event::CallUnread { bytes, .. } => told(
-            Drawn::At(Lane::Server, Mark::Note),
-            format!("has {bytes} bytes of the call before it, unread"),
-        ),
-        Event::CallTaken { .. } => told(
-            Drawn::At(Lane::Server, Mark::Note),
-            "has read the whole call",
-        ),
-        Event::ReadingStopped { .. } => told(
-            Drawn::At(Lane::Client, Mark::Note),
-            "reads nothing more from the server",
-        ),
-        Event::CallAnswered {
-            shape: AnswerShape::Nothing,
-            text,
-            ..
-        } => told(
-            Drawn::At(Lane::Client, Mark::Trouble),
-            "no answer to the call",
-        )
-        .more(excerpt(text, EXCERPT)),
-        Event::CallAnswered { shape, text, .. } => {
-            let word = match shape {
-                AnswerShape::Result => "result",
-                AnswerShape::ToolError => "tool error",
-                AnswerShape::Error | AnswerShape::Nothing => "error",
-            };
-            told(from_server, format!("{word}: {}", excerpt(text, EXCERPT)))
-        }
-        Event::StdoutEnded { torn: 0, .. } => told(
-            Drawn::At(Lane::Client, Mark::Note),
-            "the server's stdout ended",
-        )
-        .minor(),
-        Event::StdoutEnded { torn, .. } => told(
-            Drawn::At(Lane::Client, Mark::Trouble),
-            format!("the server's stdout ended after {torn} bytes of a line"),
-        ),
-        Event::StderrEnded { bytes, .. } => told(
-            Drawn::At(Lane::Client, Mark::Note),
-            format!("stderr ended after {bytes} bytes"),
-        )
-        .minor(),
-        Event::ClientClosed { stream, .. } => told(
-            Drawn::At(Lane::Client, Mark::Note),
-            format!("closes the server's {stream}"),
-        ),
-        Event::SessionEnded { session } => told(
-            Drawn::At(Lane::Client, Mark::Note),
-            format!("{session} is over"),
-        )
-        .minor(),
-        _ => return None,
-    })
-}
-
-fn about_requests(event: &Event, line: &Line, cast: &Cast) -> Option<Told> {
-    // The journal does not say which process asks. Where no server is left, it is not the server.
-    let asker = if !cast.is_alive(Lane::Server, line.seq) && cast.is_alive(Lane::Helpers, line.seq)
-    {
-        Lane::Helpers
-    } else {
-        Lane::Server
-    };
-    let to_remote = arrow(asker, Lane::Remote);
-    let from_remote = arrow(Lane::Remote, asker);
-    let at = |mark| Drawn::At(Lane::Remote, mark);
-    Some(match event {
-        Event::ConnectionSought { .. } => {
-            told(reaching(asker, Lane::Remote), "reaches for the remote")
-        }
-        Event::ConnectionHeld { .. } => told(at(Mark::Note), "the connection is held pending"),
-        Event::ConnectionReleased { .. } => told(at(Mark::Note), "the connection is let go"),
-        Event::ConnectionAccepted { .. } => {
-            told(at(Mark::Note), "a connection is accepted").minor()
-        }
-        Event::RequestReceived {
-            method,
-            target,
-            credential,
-            key,
-            body_bytes,
-            ..
-        } => {
-            let key = key
-                .as_ref()
-                .map_or_else(String::new, |key| format!(", key {key}"));
-            told(to_remote, format!("{method} {}", excerpt(target, EXCERPT))).more(format!(
-                "{}{key}, {body_bytes} bytes",
-                credential_name(credential)
-            ))
-        }
-        Event::RequestTorn { bytes, because, .. } => told(
-            lost(asker, Lane::Remote),
-            format!("{bytes} bytes of a request"),
-        )
-        .more(because.clone()),
-        Event::RequestHeld { .. } => told(at(Mark::Note), "has the whole request, and holds it"),
-        Event::RequestRefused { credential, .. } => {
-            told(at(Mark::Refused), "refused: 401").more(credential_name(credential))
-        }
-        Event::RequestUnmatched { .. } => {
-            told(at(Mark::Trouble), "404: no route of the drill matches")
-        }
-        Event::RouteFailed { route, because, .. } => told(
-            at(Mark::Trouble),
-            format!("the drill's reply to {route} could not be made"),
-        )
-        .more(because.clone()),
-        Event::DecisionHeld { made, .. } => {
-            let word = if *made {
-                "made, and not told"
-            } else {
-                "not made yet"
-            };
-            told(at(Mark::Note), format!("the decision is {word}"))
-        }
-        Event::Decided { approved, .. } => {
-            if *approved {
-                told(at(Mark::Note), "the call is approved")
-            } else {
-                told(at(Mark::Refused), "the call is refused")
-            }
-        }
-        Event::EffectApplied {
-            effect, of, key, ..
-        } => {
-            let key = key
-                .as_ref()
-                .map_or_else(|| "no key".to_owned(), |key| format!("key {key}"));
-            told(at(Mark::Effect), format!("applied: {of} {effect}")).more(key)
-        }
-        Event::EffectRepeated { effect, key, .. } => {
-            told(at(Mark::Note), format!("known key: {effect} again")).more(format!("key {key}"))
-        }
-        Event::KeyConflict { effect, key, .. } => told(
-            at(Mark::Refused),
-            format!("409: the key of {effect} with another payload"),
-        )
-        .more(format!("key {key}")),
-        Event::EffectCancelled { effect, .. } => {
-            told(at(Mark::Note), format!("cancelled: {effect}"))
-        }
-        Event::ReplyHeld { status, .. } => told(at(Mark::Note), format!("{status}, withheld")),
-        Event::HalfReplySent {
-            status,
-            bytes,
-            whole,
-            ..
-        } => told(
-            lost(Lane::Remote, asker),
-            format!("{status}: {bytes} of {whole} bytes"),
-        ),
-        Event::RequestTurnedAway { status, .. } => told(
-            at(Mark::Refused),
-            format!("turned away with {status}: nothing is applied"),
-        ),
-        Event::ReplyReplaced { status, .. } => {
-            told(at(Mark::Note), format!("{status} in place of the reply"))
-        }
-        Event::ConnectionReset { .. } => told(lost(Lane::Remote, asker), "the connection is reset"),
-        Event::ReplySlowed { status, .. } => told(from_remote, format!("{status}, byte by byte")),
-        Event::RequestReplayed { .. } => {
-            told(at(Mark::Trouble), "a proxy sends the request once more")
-        }
-        Event::ReplySent { status, .. } => told(from_remote, status.to_string()),
-        Event::ReplyLost { status, .. } => told(
-            lost(Lane::Remote, asker),
-            format!("{status}, and nobody is there to take it"),
-        ),
-        Event::RemoteReleased => told(at(Mark::Note), "everything held is let go"),
         _ => return None,
     })
 }
@@ -666,93 +428,4 @@ fn about_the_record(event: &Event) -> Option<Told> {
         .minor(),
         _ => return None,
     })
-}
-
-/// The beginning of an id.
-pub(super) fn short(id: &str) -> String {
-    id.chars().take(8).collect()
-}
-
-pub(super) fn count(n: usize, one: &str, many: &str) -> String {
-    match n {
-        1 => format!("1 {one}"),
-        n => format!("{n} {many}"),
-    }
-}
-
-pub(super) fn credential_name(credential: &Credential) -> String {
-    match credential {
-        Credential::Absent => "no credential".to_owned(),
-        Credential::Foreign => "a credential that is not the drill's".to_owned(),
-        Credential::Authority { wider: false } => "the authority's key".to_owned(),
-        Credential::Authority { wider: true } => "a wider key of the authority's".to_owned(),
-        Credential::Run {
-            run,
-            derived,
-            revoked,
-        } => {
-            let whose = match run {
-                Session::A | Session::Revoked => "run A".to_owned(),
-                Session::B => "run B".to_owned(),
-                Session::Beside => "the run beside".to_owned(),
-            };
-            let which = if *derived {
-                "second credential"
-            } else {
-                "credential"
-            };
-            let state = if *revoked { ", revoked" } else { "" };
-            format!("{which} of {whose}{state}")
-        }
-    }
-}
-
-fn limit_name(limit: Limit) -> &'static str {
-    match limit {
-        Limit::Processes => "processes",
-        Limit::Threads => "threads",
-        Limit::Memory => "memory",
-        Limit::Cpu => "CPU time",
-    }
-}
-
-fn phase_name(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Prepare => "Prepare",
-        Phase::SessionA => "Session A",
-        Phase::Arm => "Up to the crash point",
-        Phase::Evidence => "Evidence before the crash",
-        Phase::Crash => "Crash",
-        Phase::Observe => "Observe",
-        Phase::Release => "The remote goes on",
-        Phase::Quiet => "Quiet period",
-        Phase::EvidenceAgain => "Evidence again",
-        Phase::Revoke => "Revoke",
-        Phase::Stop => "Stop what is left",
-        Phase::Beside => "The session beside",
-        Phase::RevokedSession => "A session with what was revoked",
-        Phase::SessionB => "Session B recovers",
-        Phase::RevokeJob => "The operator cancels the job",
-        Phase::Close => "Close",
-    }
-}
-
-pub(crate) fn moment_name(moment: Moment) -> &'static str {
-    match moment {
-        Moment::Beside => "when the session beside was open",
-        Moment::Dispatch => "at dispatch",
-        Moment::Point => "at the crash point",
-        Moment::PointAgain => "at the crash point, again",
-        Moment::ClientGone => "when the client was gone",
-        Moment::Deadline => "at the deadline",
-        Moment::End => "after the observation",
-        Moment::EndAgain => "after the observation, again",
-        Moment::AfterTerm => "after SIGTERM",
-        Moment::AfterStop => "after SIGKILL",
-        Moment::AfterBeside => "after the session beside",
-        Moment::AfterRevokedSession => "after the revoked session",
-        Moment::Recovered => "when session B had recovered",
-        Moment::AfterSessionB => "after session B",
-        Moment::BeforeCancel => "before the job is cancelled",
-    }
 }

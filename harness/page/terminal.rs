@@ -9,10 +9,11 @@ use std::path::Path;
 
 use super::cast::Lane;
 use super::found::{Kept, Run};
+use super::names::moment_name;
 use super::processes::{Look, Node};
 use super::record::Record;
 use super::tale::{Instant, Row, Tale, ms};
-use super::tell::{Arrival, Drawn, Mark, moment_name};
+use super::tell::{Arrival, Drawn, Mark};
 use super::verdict::{moment, of_trial, was_run};
 use super::{incident, ledger, processes, record, reproduce};
 use crate::judge::{Incident, Moments};
@@ -125,14 +126,16 @@ fn one_folder(out: &mut String, trial: &TrialResult, run: &Path, bundle: &str, s
     let looks = processes::looks(&kept.lines);
     if !looks.is_empty() {
         heading(out, "Processes", style);
-        looks.iter().for_each(|look| show_look(out, look, style));
+        for look in &looks {
+            show_look(out, look, style);
+        }
     }
     let entries = ledger::entries(&kept.lines);
     if !entries.is_empty() {
         heading(out, "Ledger of the remote", style);
-        entries
-            .iter()
-            .for_each(|entry| show_entry(out, entry, style));
+        for entry in &entries {
+            show_entry(out, entry, style);
+        }
     }
     if let Some(record) = record::record(&kept.lines) {
         heading(out, "The server's record", style);
@@ -231,7 +234,7 @@ fn lanes(row: &Row, tale: &Tale, style: Style) -> String {
             cells[0] = sign(mark, style);
         }
         Drawn::Arrow { from, to, arrival } => {
-            arrow(&mut cells, column(from), column(to), arrival, style)
+            arrow(&mut cells, column(from), column(to), arrival, style);
         }
     }
     cells.into_iter().collect()
@@ -291,9 +294,9 @@ fn show_look(out: &mut String, look: &Look, style: Style) {
     if look.roots.is_empty() {
         line(out, "  no process was left");
     }
-    look.roots
-        .iter()
-        .for_each(|root| show_node(out, root, 1, style));
+    for root in &look.roots {
+        show_node(out, root, 1, style);
+    }
     for (name, exit) in &look.gone {
         let how = exit.map_or_else(String::new, |exit| format!(", {exit}"));
         line(out, &format!("  gone: {}{how}", one_line(name)));

@@ -57,10 +57,10 @@ fn replied(number: u32) -> Event {
     }
 }
 
-fn process(pid: i32, ppid: i32, comm: &str) -> Process {
+fn process(pid: i32, parent: i32, comm: &str) -> Process {
     Process {
         pid,
-        ppid,
+        ppid: parent,
         pgid: pid,
         sid: 0,
         state: 'S',
@@ -266,13 +266,14 @@ fn a_helper_that_lost_its_parent_is_said_to_have() {
     );
 }
 
+fn count(nodes: &[processes::Node]) -> usize {
+    nodes.iter().map(|node| 1 + count(&node.children)).sum()
+}
+
 #[test]
 fn parents_that_go_in_a_circle_are_all_shown_and_end() {
     let circle = vec![process(5, 6, "a"), process(6, 5, "b"), process(7, 7, "c")];
     let looks = processes::looks(&lines(vec![looked(Moment::Point, circle)]));
-    fn count(nodes: &[processes::Node]) -> usize {
-        nodes.iter().map(|node| 1 + count(&node.children)).sum()
-    }
     assert_eq!(count(&looks[0].roots), 3);
 }
 

@@ -293,7 +293,10 @@ fn wrapped(text: &str) -> Vec<String> {
         return Vec::new();
     }
     let lines = textwrap::wrap(&text, TIP_COLUMNS);
-    lines.into_iter().map(|line| line.into_owned()).collect()
+    lines
+        .into_iter()
+        .map(std::borrow::Cow::into_owned)
+        .collect()
 }
 
 /// The text, or as much of it as there is room for, and an ellipsis.

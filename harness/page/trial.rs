@@ -181,12 +181,13 @@ fn one_folder(
         div.evidence {
             @if !tale.rows.is_empty() {
                 div.picture {
+                    a.skip href={ "#" (prefix) "a" } { "Past the picture, to the answers" }
                     h5 { "What happened" }
                     (timeline::figure(&trial.name, prefix, &tale, &moments))
                 }
             }
             div.told {
-                h5 { "Answers" }
+                h5 id={ (prefix) "a" } { "Answers" }
                 (answers(trial, own, Some((prefix, &tale))))
                 @if !kept.incidents.is_empty() {
                     h5 { "Incident record" }
