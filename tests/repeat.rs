@@ -141,7 +141,7 @@ fn every_repeat_leaves_a_bundle_and_every_report_accounts_for_it() {
         }
         let journal = &manifest["journals"][format!("{bundle}/journal.jsonl")];
         assert!(journal["head"].is_string(), "{journal}");
-        let property = format!("<property name=\"bundle\" value=\"{bundle}\"/>");
+        let property = format!("[[PROPERTY|bundle={bundle}]]");
         assert!(junit.contains(&property), "{junit}");
     }
     assert!(

@@ -14,8 +14,9 @@ use crate::attest::{PrivateKey, PublicKey};
 use crate::journal::Secrets;
 use crate::judge::{Repeat, together};
 use crate::report::{
-    ATTESTATION, DrillFacts, MANIFEST, Manifest, Population, Results, RunFacts, SIGNER, Shard,
-    TrialName, TrialResult, TrialVerdict, Whole, digest, new_run, open_manifest, trial_and_numbers,
+    ATTESTATION, Commit, DrillFacts, FACTS, MANIFEST, Manifest, Population, Results, RunFacts,
+    SIGNER, Shard, TrialName, TrialResult, TrialVerdict, Whole, digest, new_run, open_manifest,
+    trial_and_numbers,
 };
 use crate::trial::rejudge;
 
@@ -74,6 +75,8 @@ struct Part {
     folder: PathBuf,
     /// Absent for a run of nextest.
     manifest: Option<Manifest>,
+    /// What the processes of a run of nextest knew, of a drill each.
+    facts: Vec<RunFacts>,
     results: Results,
 }
 
@@ -141,6 +144,7 @@ fn read(folder: &Path, trusted: &[PublicKey]) -> Result<Part, MergeError> {
         return Ok(Part {
             folder: folder.to_owned(),
             manifest: None,
+            facts: facts_of_nextest(folder).map_err(unreadable)?,
             results: of_nextest(folder).map_err(unreadable)?,
         });
     }
@@ -166,8 +170,25 @@ fn read(folder: &Path, trusted: &[PublicKey]) -> Result<Part, MergeError> {
     Ok(Part {
         folder: folder.to_owned(),
         manifest: Some(manifest),
+        facts: Vec::new(),
         results,
     })
+}
+
+fn facts_of_nextest(folder: &Path) -> io::Result<Vec<RunFacts>> {
+    let files = parts_in(folder, FACTS)?.into_iter();
+    let read = |file: PathBuf| Ok(serde_json::from_slice(&fs::read(file)?)?);
+    files.map(read).collect()
+}
+
+/// What the processes of a run of nextest have left, by the ending of its name, in order.
+fn parts_in(folder: &Path, ending: &str) -> io::Result<Vec<PathBuf>> {
+    let mut files: Vec<PathBuf> = fs::read_dir(folder.join("parts"))?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<io::Result<_>>()?;
+    files.retain(|file| file.extension().is_some_and(|kind| kind == ending));
+    files.sort();
+    Ok(files)
 }
 
 /// The results of all processes of one run of nextest. Of a trial that nextest tried again, each attempt is a repeat: one
@@ -175,14 +196,7 @@ fn read(folder: &Path, trusted: &[PublicKey]) -> Result<Part, MergeError> {
 fn of_nextest(folder: &Path) -> io::Result<Results> {
     let mut whole: Option<Results> = None;
     let mut attempts: BTreeMap<String, Vec<TrialResult>> = BTreeMap::new();
-    let mut files: Vec<PathBuf> = fs::read_dir(folder.join("parts"))?
-        .map(|entry| entry.map(|entry| entry.path()))
-        .collect::<io::Result<_>>()?;
-    files.sort();
-    for file in files
-        .iter()
-        .filter(|file| file.extension().is_some_and(|kind| kind == "json"))
-    {
+    for file in parts_in(folder, "json")? {
         let part: Results = serde_json::from_slice(&fs::read(file)?)?;
         for trial in &part.trials {
             let of_trial = attempts.entry(trial.name.clone()).or_default();
@@ -267,12 +281,23 @@ fn facts_of(parts: &[Part], order: &Order<'_>) -> Result<RunFacts, MergeError> {
             source: io::Error::other(because),
         })?;
         match &mut joined {
-            None => return Ok(found),
+            None => joined = Some((&parts[0], found)),
             Some((first, facts)) => agree(facts, &found).map_err(|because| MergeError::Unlike {
                 first: first.folder.clone(),
                 second: PathBuf::from("drills"),
                 because,
             })?,
+        }
+    }
+    if let Some((first, facts)) = &mut joined {
+        for part in parts {
+            for known in &part.facts {
+                takes_in(facts, known).map_err(|because| MergeError::Unlike {
+                    first: first.folder.clone(),
+                    second: part.folder.clone(),
+                    because,
+                })?;
+            }
         }
     }
     let (_, facts) = joined.ok_or_else(|| {
@@ -287,9 +312,7 @@ fn facts_of(parts: &[Part], order: &Order<'_>) -> Result<RunFacts, MergeError> {
 
 /// Whether another manifest speaks of the same drills, trials and servers. What only it knows is taken in.
 fn agree(facts: &mut RunFacts, other: &RunFacts) -> Result<(), String> {
-    if facts.commit != other.commit {
-        return Err("they are of different commits".to_owned());
-    }
+    facts.commit = same_commit(facts.commit.take(), other.commit.clone())?;
     let names = |facts: &RunFacts| {
         let mut names: Vec<String> = facts.population.iter().map(name_of).collect();
         names.sort();
@@ -302,6 +325,31 @@ fn agree(facts: &mut RunFacts, other: &RunFacts) -> Result<(), String> {
         same_drill(drill, other)?;
     }
     Ok(())
+}
+
+/// Whether what a process of nextest knew is of the same drills, too. What it drilled is taken in.
+fn takes_in(facts: &mut RunFacts, known: &RunFacts) -> Result<(), String> {
+    facts.commit = same_commit(facts.commit.take(), known.commit.clone())?;
+    for other in &known.drills {
+        let mut drills = facts.drills.iter_mut();
+        let drill = drills.find(|drill| drill.drill == other.drill);
+        same_drill(drill.ok_or("they found different drills")?, other)?;
+    }
+    Ok(())
+}
+
+/// The commit of both, dirty if either was. One that is not known makes that of the whole unknown.
+fn same_commit(one: Option<Commit>, other: Option<Commit>) -> Result<Option<Commit>, String> {
+    match (one, other) {
+        (Some(one), Some(other)) if one.id != other.id => {
+            Err("they are of different commits".to_owned())
+        }
+        (Some(one), Some(other)) => Ok(Some(Commit {
+            dirty: one.dirty.max(other.dirty),
+            ..one
+        })),
+        _ => Ok(None),
+    }
 }
 
 fn same_drill(drill: &mut DrillFacts, other: &DrillFacts) -> Result<(), String> {

@@ -5,11 +5,12 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::finding::Findings;
 use crate::journal::{Event, Line, Secrets, hex, read};
-use crate::judge::{Answer, Judgement, Repeat, together};
+use crate::judge::{self, Answer, Judgement, Repeat, together};
 use crate::report::{SEAL, Seal, TrialName, TrialResult, TrialVerdict};
 use crate::spec::Drill;
 use crate::trial::ANSWERS;
@@ -104,7 +105,28 @@ fn check_folder(
         }
         Err(error) => findings.add(at(ANSWERS), format!("it cannot be read: {error}")),
     }
+    check_incidents(
+        &folder,
+        &drill,
+        &recorded.lines,
+        &at("incidents.json"),
+        findings,
+    );
     Some(repeat)
+}
+
+/// The incident records follow from the journal as the answers do.
+fn check_incidents(folder: &Path, drill: &Drill, lines: &[Line], place: &str, findings: &Findings) {
+    let expected = serde_json::to_value(judge::incidents(drill, lines)).unwrap_or_default();
+    let is_none = expected.as_array().is_none_or(Vec::is_empty);
+    let written = fs::read(folder.join("incidents.json"));
+    let is_equal = match written {
+        Ok(text) => serde_json::from_slice::<Value>(&text).is_ok_and(|found| found == expected),
+        Err(error) => is_none && error.kind() == std::io::ErrorKind::NotFound,
+    };
+    if !is_equal {
+        findings.add(place, "it is not what the journal gives");
+    }
 }
 
 /// A journal that ended, of this trial.

@@ -35,6 +35,7 @@ Examples:
   cargo drill show                     the latest run, and the evidence of what did not hold
   cargo drill open                     its page in a browser
   cargo drill judge reports/runs/RUN   the answers again, from the journals alone
+  cargo drill controls                 what the latest run is evidence for
 
 Exit status: 0 all held, 1 something broken or unproven or a snapshot differs, 2 could not run\n(or every trial was ignored), 130 interrupted.";
 
@@ -116,6 +117,22 @@ pub enum Format {
     Terse,
     /// The object of results.json for each trial, a line each
     Json,
+    /// As pretty, and annotations for GitHub at the end
+    Github,
+}
+
+/// How the matrix of controls is printed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum ControlsFormat {
+    /// For a terminal
+    #[default]
+    Table,
+    /// A line for each control, drill and question
+    Csv,
+    /// OSCAL assessment results
+    Oscal,
+    /// A page
+    Html,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -151,6 +168,15 @@ pub enum Verb {
     Open {
         /// A run's folder, or its name below reports/runs [default: the latest run]
         run: Option<String>,
+    },
+    /// Show which controls the drills are evidence for, and what that evidence says
+    Controls {
+        /// Runs, each a folder or its name below reports/runs; several are taken together [default: the latest]
+        #[arg(value_name = "RUN")]
+        runs: Vec<PathBuf>,
+        /// How the matrix is printed
+        #[arg(long, value_enum, default_value_t = ControlsFormat::Table)]
+        format: ControlsFormat,
     },
     /// Check a bundle, offline: is it whole, who signed it, and do its answers follow from its journals?
     Verify {

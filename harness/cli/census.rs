@@ -58,14 +58,14 @@ impl Plan {
     }
 }
 
-/// What is known of a run before it begins.
-pub fn facts(plan: &Plan, places: &Places, fixture: Option<&Path>) -> RunFacts {
+/// What is known of a run before it begins. With `of_servers`, of the servers as well, whose files are read for it.
+pub fn facts(plan: &Plan, places: &Places, fixture: Option<&Path>, of_servers: bool) -> RunFacts {
     let subjects = Subjects::default();
     let drills = plan.files.iter().map(|file| {
         let is_run = |candidate: &Candidate| {
             candidate.name.drill == file.drill.drill && candidate.ignored.is_none()
         };
-        subjects.of(file, fixture, plan.wanted.iter().any(is_run))
+        subjects.of(file, fixture, of_servers && plan.wanted.iter().any(is_run))
     });
     let entry = |candidate: &Candidate, not_run: Option<String>| Population {
         drill: candidate.name.drill.clone(),

@@ -55,7 +55,7 @@ pub fn merge(args: &MergeArgs<'_>, folders: &Folders) -> Ended {
     }
 }
 
-/// Every trial there is, as the drill files have them now.
+/// Every trial there is, as the drill files have them now. What was drilled is for those to say who drilled it.
 fn population(places: &Places) -> Result<RunFacts, String> {
     let fixture = find_fixture();
     let found = Population::all(places, fixture.as_deref());
@@ -64,7 +64,7 @@ fn population(places: &Places) -> Result<RunFacts, String> {
         return Err("the drill files have mistakes".to_owned());
     }
     let plan = Plan::of(found, &RunArgs::default());
-    let facts = facts(&plan, places, fixture.as_deref());
+    let facts = facts(&plan, places, fixture.as_deref(), false);
     let none = Results::none();
     Ok(RunFacts {
         population: as_run(facts.population, &none, super::census::FILTERED_OUT),

@@ -15,11 +15,12 @@ use super::census::{self, Plan, as_run, facts};
 use super::population::{Candidate, Places, Population, find_fixture};
 use super::suite::{Suite, wanted_cell};
 use super::{complain, interrupt, show_mistakes};
+use crate::journal::printable;
 use crate::report::{
     RunFacts, RunWriter, SnapshotState, Style, TrialResult, TrialVerdict, in_ci, pretty_line,
 };
 use crate::roles;
-use crate::spec::Repeats;
+use crate::spec::{DrillFile, Repeats};
 
 /// Runs the drills of the package as tests: the one line in the `main` of a `tests/drills.rs` with `harness = false`.
 ///
@@ -92,7 +93,12 @@ fn tests() -> Result<Conclusion, String> {
     let suite = Arc::new(Suite::new(writer, reports, cell, interrupted, repeat));
     // Which of them are run is libtest's to decide: at the end those without a result were filtered out.
     let plan = Plan::of(population, &RunArgs::default());
-    let facts = facts(&plan, &places, fixture.as_deref());
+    let is_told = |file: &DrillFile| suite.writer.knows(&file.drill.drill);
+    let facts = if plan.files.iter().all(is_told) {
+        RunFacts::default()
+    } else {
+        facts(&plan, &places, fixture.as_deref(), true)
+    };
     let written = suite.writer.open(&facts);
     written.map_err(|error| error.to_string())?;
     let trials = plan
@@ -100,14 +106,10 @@ fn tests() -> Result<Conclusion, String> {
         .into_iter()
         .map(|candidate| test(&suite, candidate));
     let conclusion = libtest_mimic::run(&arguments, trials.collect());
-    let notes = suite.notes();
+    let results = suite.writer.so_far();
     let facts = RunFacts {
-        cell: notes.cell.map(|cell| format!("{cell:?}").to_lowercase()),
-        population: as_run(
-            facts.population,
-            &suite.writer.so_far(),
-            census::FILTERED_OUT,
-        ),
+        cell: suite.cell_used(),
+        population: as_run(facts.population, &results, census::FILTERED_OUT),
         ..facts
     };
     let closed = suite.close(facts, in_ci(), None);
@@ -122,12 +124,12 @@ fn test(suite: &Arc<Suite>, candidate: Candidate) -> Trial {
     Trial::test(name, move || {
         let (result, recorded) = suite.run(&candidate, |_, _| {});
         recorded?;
-        verdict(&result, suite.writer.folder())
+        verdict(&result, suite.diff_of(&result.name), suite.writer.folder())
     })
     .with_ignored_flag(ignored)
 }
 
-fn verdict(result: &TrialResult, folder: &Path) -> Result<(), Failed> {
+fn verdict(result: &TrialResult, diff: Option<String>, folder: &Path) -> Result<(), Failed> {
     let snapshot = match result.snapshot {
         // There is nothing to approve, and the line says why.
         Some(_) if result.is_unstable() => None,
@@ -161,6 +163,7 @@ fn verdict(result: &TrialResult, folder: &Path) -> Result<(), Failed> {
     let lines = [Some(line), snapshot.map(ToOwned::to_owned)];
     Err(lines
         .into_iter()
+        .chain([diff.map(|diff| printable(diff.trim_end()))])
         .chain(bundles)
         .flatten()
         .collect::<Vec<_>>()

@@ -2,8 +2,10 @@
 
 mod args;
 mod census;
+mod controls;
 mod every;
 mod exit;
+mod github;
 mod interrupt;
 mod merge;
 mod mimic;
@@ -70,6 +72,9 @@ fn obey(cli: &Cli) -> Ended {
         Some(Verb::Judge { bundle, json }) => return judge(bundle, *json),
         Some(Verb::Show { named }) => return show::show(named, &cli.folders),
         Some(Verb::Open { run }) => return show::open(run.as_deref(), &cli.folders),
+        Some(Verb::Controls { runs, format }) => {
+            return controls::show(runs, *format, &cli.folders);
+        }
         Some(Verb::Verify { bundle, keys }) => return verify::verify(bundle, keys),
         _ => {}
     }

@@ -9,10 +9,12 @@ use std::time::Instant;
 use super::args::{Format, RunArgs};
 use super::census::{self, Plan, as_run, facts};
 use super::exit::Ended;
+use super::github::{self, Silence};
 use super::population::{Candidate, Places, Population, find_fixture};
 use super::suite::{Suite, wanted_cell};
 use super::{complain, interrupt, note, say, show_mistakes, shown};
 use crate::attest::PrivateKey;
+use crate::export::EndedRun;
 use crate::report::{
     Closing, INTERRUPTED, Progress, RunFacts, RunWriter, Style, TrialResult, TrialVerdict, in_ci,
     json_line, pretty_line, render_closing, render_table, terse_mark,
@@ -108,8 +110,9 @@ fn play(
         style: Style::detect(),
         ci: in_ci(),
     };
-    let facts = facts(&plan, places, suite.fixture.as_deref());
+    let facts = facts(&plan, places, suite.fixture.as_deref(), true);
     suite.writer.open(&facts)?;
+    let silence = (format == Format::Github).then(Silence::begin);
     let wanted = plan.wanted;
     let progress = Progress::new(wanted.len(), format != Format::Json && !show.ci);
 
@@ -145,13 +148,13 @@ fn play(
     });
     progress.finish();
 
-    let notes = suite.notes();
     let facts = RunFacts {
-        cell: notes.cell.map(|cell| format!("{cell:?}").to_lowercase()),
+        cell: suite.cell_used(),
         population: as_run(facts.population, &suite.writer.so_far(), INTERRUPTED),
         ..facts
     };
-    let results = match suite.close(facts, show.ci, key) {
+    let notes = suite.notes();
+    let results = match suite.close(facts.clone(), show.ci, key) {
         Ok(results) => results,
         Err(error) => {
             lock(&failure).get_or_insert(error);
@@ -176,6 +179,11 @@ fn play(
         let mut shown = lock(&shown_to_the_end);
         *shown = said.max(*shown);
     }
+    let run = EndedRun::new(&results, &facts, show.ci);
+    let told = github::tell(&run, &shown(suite.writer.folder()), silence);
+    let mut seen = lock(&shown_to_the_end);
+    *seen = told.max(*seen);
+    drop(seen);
     if let Some(error) = lock(&failure).take() {
         return Err(error);
     }
@@ -208,8 +216,10 @@ impl Show {
     fn trial(&self, result: &TrialResult) -> Ended {
         let text = match self.format {
             // What did not run, and why something did not hold, stands below the table.
-            Format::Pretty if result.verdict == TrialVerdict::Ignored => return Ended::Held,
-            Format::Pretty => {
+            Format::Pretty | Format::Github if result.verdict == TrialVerdict::Ignored => {
+                return Ended::Held;
+            }
+            Format::Pretty | Format::Github => {
                 let line = pretty_line(result, &self.style);
                 format!("{}\n", line.lines().next().unwrap_or_default())
             }

@@ -1,6 +1,6 @@
 //! Finds out what is drilled: the files that a server's command names, their digests, and the packages they belong to.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::journal::hex;
 use crate::report::{DrillFacts, Ecosystem, Package, ServerFacts, digest};
-use crate::spec::{DrillFile, Templates};
+use crate::spec::{DrillFile, Known, Question, Templates};
 
 /// How many folders above a file its `package.json` is looked for.
 const HIGHEST: usize = 8;
@@ -45,6 +45,14 @@ pub fn find(part: &str, folder: &Path) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
+/// Why each of these questions is known to be broken.
+fn because(known: &BTreeMap<Question, Known>) -> BTreeMap<Question, String> {
+    let reasons = known.iter();
+    reasons
+        .map(|(question, known)| (*question, known.because.clone()))
+        .collect()
+}
+
 /// Describes drills. A file that several servers share, such as an interpreter, is read once.
 #[derive(Debug, Default)]
 pub struct Subjects {
@@ -68,6 +76,7 @@ impl Subjects {
             sha256: hex(&Sha256::digest(&file.source)),
             about: file.drill.about.clone(),
             controls: file.drill.controls.clone(),
+            known: because(&file.drill.known),
             server,
         }
     }

@@ -258,6 +258,20 @@ impl Suite {
         Ok(Some(comparison.state))
     }
 
+    /// How a trial's text differs from the approved one.
+    pub fn diff_of(&self, trial: &str) -> Option<String> {
+        let notes = self.lock_notes();
+        let mut diffs = notes.diffs.iter();
+        let found = diffs.find(|diff| diff.trial == trial);
+        found.map(|diff| diff.diff.clone())
+    }
+
+    /// The kind of cell that the trials were in, in a word.
+    pub fn cell_used(&self) -> Option<String> {
+        let cell = self.lock_notes().cell?;
+        Some(format!("{cell:?}").to_lowercase())
+    }
+
     /// What was noted, taken out.
     pub fn notes(&self) -> Notes {
         std::mem::take(&mut *self.lock_notes())

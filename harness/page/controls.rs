@@ -1,97 +1,68 @@
-//! The controls that the drills are evidence for.
-//!
-//! A control without a drill that ran is not evidenced, whatever else held.
+//! The controls that the drills are evidence for, as the matrix of `crate::export` has them.
 
 use maud::{Markup, html};
 
-use super::glance::Server;
-use super::verdict::{asks, of_question, verdict, was_run, weight};
-use crate::report::{RunFacts, Shape, TrialResult};
-use crate::spec::Question;
+use super::verdict::verdict;
+use crate::export::{Cell, Control, EndedRun, Gap, Matrix, Row, State, asks};
+use crate::report::{Results, RunFacts, Shape};
 
-/// A control, and each drill that names it.
-struct Control<'f> {
-    name: &'f str,
-    drills: Vec<&'f str>,
-}
-
-pub(super) fn section(servers: &[Server<'_>], facts: &RunFacts) -> Markup {
-    let controls = controls(facts);
+pub(super) fn section(results: &Results, facts: &RunFacts) -> Markup {
+    // Whether new snapshots fail changes nothing of what a control is evidenced by.
+    let matrix = Matrix::of(&[EndedRun::new(results, facts, false)]);
     html! {
         section aria-labelledby="controls" {
             h2 id="controls" { "Controls" }
-            @if controls.is_empty() {
+            @if matrix.controls.is_empty() {
                 p { "No drill of this run names a control, so this run is evidence for none." }
             } @else {
                 p {
                     "A control is evidenced by the drills that name it, as far as they were run. What an answer is worth "
                     "for a control, the reader decides."
                 }
-                @for control in &controls { (one(control, servers)) }
+                @for control in &matrix.controls { (one(control)) }
             }
         }
     }
 }
 
-fn controls(facts: &RunFacts) -> Vec<Control<'_>> {
-    let mut controls: Vec<Control<'_>> = Vec::new();
-    for drill in &facts.drills {
-        for name in &drill.controls {
-            match controls.iter_mut().find(|control| control.name == name) {
-                Some(control) => control.drills.push(&drill.drill),
-                None => controls.push(Control {
-                    name,
-                    drills: vec![&drill.drill],
-                }),
-            }
-        }
-    }
-    controls.sort_by_key(|control| control.name);
-    controls
-}
-
-fn one(control: &Control<'_>, servers: &[Server<'_>]) -> Markup {
+fn one(control: &Control) -> Markup {
     html! {
-        h3 { (control.name) }
-        @for drill in &control.drills {
-            @let run = run_of(drill, servers);
+        h3 { (control.name) " " (state(&control.state)) }
+        @for row in &control.rows {
             p.control {
-                strong { (drill) } " "
-                @if run.is_empty() {
-                    span.verdict.unproven { span aria-hidden="true" { "?" } " not evidenced" }
-                    ": no trial of this drill was run."
-                } @else {
-                    (run.len()) @if run.len() == 1 { " trial" } @else { " trials" } " ran."
-                }
+                strong { (row.drill) } " " (state(&row.state)) " "
+                (row.ran) @if row.ran == 1 { " trial" } @else { " trials" } " ran."
             }
-            @if !run.is_empty() {
-                ul.evidence {
-                    @for (question, shape) in answers(&run) {
-                        li { (verdict(shape)) " " span title=(asks(question)) { (question) } }
-                    }
-                }
+            (cells(row))
+        }
+        @for note in control.notes() { p.note { (note) } }
+    }
+}
+
+/// A question that no trial was asked says nothing of the control, and is left out.
+fn cells(row: &Row) -> Markup {
+    let says_something = |cell: &&Cell| cell.state != State::NotEvidenced(Gap::NotAsked);
+    html! {
+        ul.evidence {
+            @for cell in row.cells.iter().filter(says_something) {
+                li { (state(&cell.state)) " " span title=(asks(cell.question)) { (cell.question) } }
             }
         }
     }
 }
 
-fn run_of<'s>(drill: &str, servers: &'s [Server<'_>]) -> Vec<&'s TrialResult> {
-    servers
-        .iter()
-        .filter(|server| server.drill == drill)
-        .flat_map(|server| server.trials.iter().map(|(_, trial)| *trial))
-        .filter(|trial| was_run(trial))
-        .collect()
-}
-
-/// The worst answer to each question that was asked.
-fn answers(trials: &[&TrialResult]) -> Vec<(Question, Shape)> {
-    let worst = |question| {
-        let shapes = trials
-            .iter()
-            .filter_map(|trial| of_question(trial, question));
-        let worst = shapes.max_by_key(|shape| weight(*shape))?;
-        (worst != Shape::NotAsked).then_some((question, worst))
+fn state(state: &State) -> Markup {
+    let shape = match state {
+        State::Held => Shape::Held,
+        State::Known => Shape::Known,
+        State::Unproven => Shape::Unproven,
+        State::Broken => Shape::Broken,
+        State::Error => Shape::Error,
+        State::NotEvidenced(_) => {
+            return html! {
+                span.verdict.unproven { span aria-hidden="true" { "?" } " " (state.word()) }
+            };
+        }
     };
-    Question::ALL.into_iter().filter_map(worst).collect()
+    verdict(shape)
 }

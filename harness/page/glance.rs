@@ -2,9 +2,8 @@
 
 use maud::{Markup, html};
 
-use super::verdict::{
-    asks, class, glyph, of_question, of_trial, verdict, was_run, weight, with_code,
-};
+use super::verdict::{class, glyph, of_question, of_trial, verdict, was_run, weight, with_code};
+use crate::export::asks;
 use crate::report::{Results, Shape, TrialResult, TrialVerdict};
 use crate::spec::Question;
 

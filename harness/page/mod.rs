@@ -46,6 +46,7 @@ use base64::Engine as _;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest as _, Sha256};
 
+use crate::export::asks;
 use crate::journal::printable;
 use crate::report::{Results, RunFacts, write_with};
 use found::Run;
@@ -143,7 +144,7 @@ fn render_run(folder: &Path, run: &Run, out: &mut impl io::Write) -> io::Result<
     put(
         out,
         html! {
-            (controls::section(&servers, &run.facts))
+            (controls::section(results, &run.facts))
             (grounds(&weakens))
             (check::section(&shown_folder, run.is_sealed))
             (PreEscaped("</main></body></html>\n"))
@@ -232,7 +233,7 @@ fn answer(run: &Run, servers: &[Server<'_>]) -> Markup {
             details.words {
                 summary { "What the questions and the answers mean" }
                 dl.questions {
-                    @for question in &asked { div { dt { (question) } dd { (verdict::asks(*question)) } } }
+                    @for question in &asked { div { dt { (question) } dd { (asks(*question)) } } }
                 }
                 (glance::legend())
             }

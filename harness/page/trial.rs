@@ -7,8 +7,9 @@ use maud::{Markup, html};
 
 use super::found::Kept;
 use super::tale::Tale;
-use super::verdict::{asks, class, moment, of_trial, sentence, verdict, with_code};
+use super::verdict::{class, moment, of_trial, sentence, verdict, with_code};
 use super::{glance, incident, ledger, processes, record, reproduce, timeline};
+use crate::export::asks;
 use crate::journal::{Event, Seq};
 use crate::judge::{Answer, Verdict};
 use crate::report::{RunFacts, Shape, TrialResult, TrialVerdict};

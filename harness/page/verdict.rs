@@ -1,4 +1,4 @@
-//! Verdicts in shape, word and colour, and the questions in words.
+//! Verdicts in shape, word and colour, and the moments of crashes in words.
 
 use maud::{Markup, html};
 
@@ -83,36 +83,6 @@ pub(super) fn with_code(sentence: &str) -> Markup {
     html! {
         @for (n, part) in parts.iter().enumerate() {
             @if n % 2 == 0 { (part) } @else { code { (part) } }
-        }
-    }
-}
-
-pub(crate) fn asks(question: Question) -> &'static str {
-    match question {
-        Question::Eof => {
-            "Did closing stdin reach the server, and did it exit within the deadline, with a truthful status?"
-        }
-        Question::Helpers => "Is any process that it started still alive?",
-        Question::Quiet => {
-            "After the session was gone, did it start anything new, spin, or ignore SIGTERM?"
-        }
-        Question::Effects => "How many effects did the remote apply for this one call?",
-        Question::Reconcile => {
-            "After recovery, is there exactly one effect, and does the server report what the remote holds?"
-        }
-        Question::Handle => {
-            "Can an effect of unknown outcome be found, and cancelled, with what the record holds?"
-        }
-        Question::Ownership => {
-            "Did a record name the run, the process, the approval and the operation before dispatch, and the outcome after?"
-        }
-        Question::Revocation => "After revoking, is every call refused, and each refusal recorded?",
-        Question::Protocol => "Is every byte on stdout JSON-RPC, and no answer lost?",
-        Question::Secrets => {
-            "Did the credential appear in arguments, in a log, in a process that should not hold it?"
-        }
-        Question::Resources => {
-            "Zombies, half-closed sockets, stale locks: is the next session as good as the first? Did it keep its limits?"
         }
     }
 }

@@ -367,7 +367,7 @@ fn summary(closing: &Closing<'_>, style: Style) -> String {
     )
 }
 
-fn tally(counts: &Counts, style: Style) -> String {
+pub(crate) fn tally(counts: &Counts, style: Style) -> String {
     let parts = [
         (counts.held, Shape::Held, "held"),
         (counts.broken, Shape::Broken, "broken"),

@@ -7,6 +7,7 @@
 //!                             └─> Results ──────┬─> table, closing   the end of the run, on a terminal
 //!                                               ├─> junit            junit.xml
 //!                                               ├─> page             report.html, for people: see `crate::page`
+//!                                               ├─> crate::export    SARIF, OSCAL, Markdown, the controls
 //!                                               └─> manifest         what is in the bundle, and what was not run
 //! ```
 //!
@@ -46,6 +47,7 @@ pub use answers::{render_judgement, render_unstable};
 pub use approve::{Accepted, Pending, accept, pending, stale};
 pub(crate) use atomic::{write as write_whole, write_with};
 pub use check_page::{CHECKS, Check};
+pub(crate) use closing::tally;
 pub use closing::{Closing, SnapshotDiff, UnmatchedRoute, render_closing};
 pub(crate) use contents::digest;
 pub use contents::{FileEntry, JournalEnd, NotAFile};
@@ -61,7 +63,7 @@ pub use provenance::{Actor, CiActor, Commit, Machine, Tool};
 pub use repeats::trial_and_numbers;
 pub use results::{Counts, Results, RunId};
 pub use run::RunWriter;
-pub(crate) use run::new_run;
+pub(crate) use run::{FACTS, new_run};
 pub(crate) use seal::SEAL;
 pub use seal::{Leak, Seal, seal, search};
 pub use snapshot::{

@@ -22,6 +22,9 @@ pub struct Commit {
     /// Files differ from the commit, or are not in it. Absent where git could not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dirty: Option<bool>,
+    /// Where the folder that holds `drills/` is in the repository, with a `/` at its end. Absent at the top.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
 }
 
 /// The machine on which the drills ran.
@@ -82,9 +85,12 @@ impl Commit {
     pub fn at(folder: &Path) -> Option<Self> {
         let id = git(folder, &["rev-parse", "--verify", "HEAD"])?;
         let status = git(folder, &["status", "--porcelain"]);
+        let prefix = git(folder, &["rev-parse", "--show-prefix"]).unwrap_or_default();
+        let prefix = prefix.trim_end_matches('\n');
         Some(Self {
             id: id.trim().to_owned(),
             dirty: status.map(|status| !status.is_empty()),
+            folder: (!prefix.is_empty()).then(|| prefix.to_owned()),
         })
     }
 }
@@ -171,6 +177,13 @@ mod tests {
         assert_eq!((clean.id.len(), clean.dirty), (40, Some(false)));
         std::fs::write(at.join("drill.yaml"), "").unwrap();
         assert_eq!(Commit::at(at).unwrap().dirty, Some(true));
+        assert_eq!(clean.folder, None);
+        let below = at.join("a b/c");
+        std::fs::create_dir_all(&below).unwrap();
+        assert_eq!(
+            Commit::at(&below).unwrap().folder.as_deref(),
+            Some("a b/c/")
+        );
     }
 
     #[test]

@@ -144,7 +144,7 @@ impl Results {
     }
 
     /// The trials in that order.
-    pub(super) fn in_order(&self) -> Vec<&TrialResult> {
+    pub(crate) fn in_order(&self) -> Vec<&TrialResult> {
         let mut trials: Vec<&TrialResult> = self.trials.iter().collect();
         trials.sort_by(|a, b| order(a).cmp(&order(b)));
         trials

@@ -20,6 +20,8 @@ use super::results::{Results, RunId, now};
 use super::whole::Whole;
 use crate::journal::Secrets;
 
+/// How the files of a run in parts end that say what is known of a drill.
+pub(crate) const FACTS: &str = "facts";
 /// How many names are tried for a run before giving up; two runs of the same second share one of 65,536 by accident.
 const ATTEMPTS: u32 = 16;
 
@@ -134,16 +136,30 @@ impl RunWriter {
     }
 
     /// Writes down what is to be run, before anything is: whoever finds the folder of a run that was killed sees in it
-    /// what is missing.
+    /// what is missing. Of a run in parts, the first process of each drill does so, since none knows of more than one.
     pub fn open(&self, facts: &RunFacts) -> io::Result<()> {
-        if self.in_parts {
-            return Ok(());
+        if !self.in_parts {
+            return open_manifest(&self.folder, &self.results(), facts.clone());
         }
-        open_manifest(&self.folder, &self.results(), facts.clone())
+        for drill in &facts.drills {
+            let text = serde_json::to_vec(facts)?;
+            atomic::write_if_absent(&self.facts_of(&drill.drill), &text)?;
+        }
+        Ok(())
     }
 
-    /// Ends the run and writes what describes it as a whole: `junit.xml`, the page, and last of all the manifest, which has
-    /// the digests of everything else. A part of a run has neither.
+    /// Whether another process of this run has written down already what there is to know of a drill.
+    pub fn knows(&self, drill: &str) -> bool {
+        self.in_parts && self.facts_of(drill).exists()
+    }
+
+    fn facts_of(&self, drill: &str) -> PathBuf {
+        let name = format!("{}.{FACTS}", file_stem(drill));
+        self.folder.join("parts").join(name)
+    }
+
+    /// Ends the run and writes what describes it as a whole: the exports, the page, and last of all the manifest, which has
+    /// the digests of everything else. A part of a run has none of them.
     ///
     /// `new_fails` is whether a snapshot that nobody has approved fails the run, as it does in CI; `signer` the key that will
     /// sign the manifest.
@@ -283,6 +299,10 @@ mod tests {
             "results.json",
             "junit.xml",
             "report.html",
+            "results.sarif",
+            "oscal.json",
+            "summary.md",
+            "controls.csv",
             "deploy__sent/stderr",
         ] {
             assert!(manifest.contains(&format!("\"{file}\"")), "{manifest}");

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::spec::Question;
+
 /// A drill as it was found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DrillFacts {
@@ -20,6 +22,9 @@ pub struct DrillFacts {
     /// What it is evidence for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub controls: Vec<String>,
+    /// The questions that it lists as known to be broken, each with its reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub known: BTreeMap<Question, String>,
     pub server: ServerFacts,
 }
 

@@ -9,6 +9,7 @@ use super::junit::render_junit;
 use super::manifest::{Manifest, RunFacts, write_manifest};
 use super::results::Results;
 use super::seal::search;
+use crate::export::{self, EndedRun};
 use crate::journal::Secrets;
 use crate::page;
 
@@ -33,8 +34,11 @@ impl Whole<'_> {
     pub fn write(self, folder: &Path, secrets: &Secrets) -> io::Result<Manifest> {
         let write = |name: &str, text: &str| atomic::write(&folder.join(name), text.as_bytes());
         write("results.json", &self.results.to_text()?)?;
-        let junit = render_junit(self.results, self.new_fails).map_err(io::Error::other)?;
-        write("junit.xml", &junit)?;
+        let run = EndedRun::new(self.results, &self.facts, self.new_fails);
+        write("junit.xml", &render_junit(&run).map_err(io::Error::other)?)?;
+        for (name, text) in export::files(&run).map_err(io::Error::other)? {
+            write(name, &text)?;
+        }
         write("README.md", &check_page::render(self.results, self.signer))?;
         atomic::write_with(&folder.join(page::FILE), |file| {
             let mut out = BufWriter::new(file);

@@ -1,0 +1,148 @@
+//! `cargo drill controls`: what runs are evidence for, from the files of their folders.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::args::{ControlsFormat, Folders};
+use super::exit::Ended;
+use super::population::Places;
+use super::{complain, say, shown};
+use crate::export::{
+    EndedRun, ExportError, Matrix, render_csv, render_html, render_oscal, render_table,
+};
+use crate::report::{MANIFEST, Manifest, Results, RunId, Style};
+
+/// A run as its folder has it.
+struct Kept {
+    results: Results,
+    manifest: Manifest,
+    /// As the user would type it, with a `/` at its end.
+    folder: String,
+}
+
+/// Prints the matrix of these runs, or of the latest. Like a run, it fails where a control is neither held nor broken
+/// exactly as known, so that a gate can stand on it.
+pub fn show(named: &[PathBuf], format: ControlsFormat, folders: &Folders) -> Ended {
+    let kept = match read_all(named, folders) {
+        Ok(kept) => kept,
+        Err(because) => {
+            complain(&because);
+            return Ended::Failed;
+        }
+    };
+    let runs: Vec<EndedRun<'_>> = kept
+        .iter()
+        .map(|kept| EndedRun {
+            results: &kept.results,
+            facts: &kept.manifest.facts,
+            new_fails: false,
+            folder: &kept.folder,
+        })
+        .collect();
+    let matrix = Matrix::of(&runs);
+    let text = match render(&runs, &matrix, format) {
+        Ok(text) => text,
+        Err(error) => {
+            complain(&error.to_string());
+            return Ended::Failed;
+        }
+    };
+    let said = say(&text);
+    if matrix.controls.is_empty() {
+        complain("no drill of the run names a control: say `controls: [NAME]` in a drill");
+        return Ended::Failed;
+    }
+    said.max(if matrix.objects() {
+        Ended::Objected
+    } else {
+        Ended::Held
+    })
+}
+
+fn render(
+    runs: &[EndedRun<'_>],
+    matrix: &Matrix,
+    format: ControlsFormat,
+) -> Result<String, ExportError> {
+    match format {
+        // Nothing to draw: what is said of it goes to stderr.
+        ControlsFormat::Table if matrix.controls.is_empty() => Ok(String::new()),
+        ControlsFormat::Table => Ok(render_table(matrix, &Style::detect())),
+        ControlsFormat::Csv => render_csv(matrix),
+        ControlsFormat::Oscal => render_oscal(runs),
+        ControlsFormat::Html => render_html(matrix),
+    }
+}
+
+fn read_all(named: &[PathBuf], folders: &Folders) -> Result<Vec<Kept>, String> {
+    let mut found = Vec::new();
+    if named.is_empty() {
+        found.push(latest(&runs_folder(folders)?)?);
+    }
+    for name in named {
+        let folder = if name.is_dir() {
+            name.clone()
+        } else {
+            runs_folder(folders)?.join(name)
+        };
+        found.push(folder);
+    }
+    let mut kept: Vec<Kept> = Vec::new();
+    for folder in found {
+        let run = read(&folder)?;
+        // A run that is named twice is one run.
+        if !kept
+            .iter()
+            .any(|other| other.results.run == run.results.run)
+        {
+            kept.push(run);
+        }
+    }
+    Ok(kept)
+}
+
+/// `reports/runs`. Where the reports are named, no drills are needed.
+fn runs_folder(folders: &Folders) -> Result<PathBuf, String> {
+    let reports = match &folders.reports {
+        Some(reports) => reports.clone(),
+        None => {
+            Places::find(folders)
+                .map_err(|error| error.to_string())?
+                .reports
+        }
+    };
+    Ok(reports.join("runs"))
+}
+
+/// Names of runs sort by time. One that goes on, or was killed, is shown where it is named.
+fn latest(runs: &Path) -> Result<PathBuf, String> {
+    let entries = fs::read_dir(runs).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = entries
+        .filter(|entry| entry.file_name().to_str().and_then(RunId::parse).is_some())
+        .map(|entry| entry.path())
+        .collect();
+    found.sort();
+    let has_ended = |folder: &&PathBuf| {
+        let manifest = json::<Manifest>(&folder.join(MANIFEST));
+        manifest.is_ok_and(|manifest| manifest.finished.is_some())
+    };
+    let latest = found.iter().rev().find(has_ended);
+    latest
+        .cloned()
+        .ok_or_else(|| format!("no run in {}: `cargo drill` makes one", runs.display()))
+}
+
+fn read(folder: &Path) -> Result<Kept, String> {
+    Ok(Kept {
+        results: json(&folder.join("results.json"))?,
+        manifest: json(&folder.join(MANIFEST))?,
+        folder: format!("{}/", shown(folder).trim_end_matches('/')),
+    })
+}
+
+fn json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, String> {
+    let failed =
+        |error: &dyn std::fmt::Display| format!("failed to read {}: {error}", path.display());
+    let text = fs::read(path).map_err(|error| failed(&error))?;
+    serde_json::from_slice(&text).map_err(|error| failed(&error))
+}

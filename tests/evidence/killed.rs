@@ -1,0 +1,169 @@
+//! A run that was killed, interrupted, or whose disk was full: what it leaves is checked as far as it goes, and never looks
+//! whole.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use cargo_drill::bundle::{Signature, State, verify};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, geteuid};
+
+use crate::bundle::openssl_key;
+use crate::drills::deploy_at;
+use crate::ground::Ground;
+use crate::left::{LIMIT, journals, until};
+use crate::said::{json_in, say};
+
+/// How many moments of a run it is killed at.
+const MOMENTS: usize = 12;
+
+fn ground() -> Ground {
+    let ground = Ground::new();
+    ground.drill(
+        "deploy",
+        &deploy_at("deploy", "idle, before-dispatch, after-result", &[]),
+    );
+    openssl_key(&ground.path().join("key.pem"));
+    ground
+}
+
+/// Ends a run once so many events are in its journals, and returns how many trials it had ended.
+fn ended_at(ground: &Ground, signal: Signal, events: usize) -> usize {
+    let mut child = ground
+        .command(["--test-threads", "1", "--sign", "key.pem"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let written = || -> usize {
+        journals(ground)
+            .iter()
+            .map(|journal| fs::read(journal).unwrap_or_default())
+            .map(|text| text.iter().filter(|byte| **byte == b'\n').count())
+            .sum()
+    };
+    until(LIMIT, || (written() >= events).then_some(())).expect("the run is under way");
+    kill(Pid::from_raw(child.id().try_into().unwrap()), signal).unwrap();
+    child.wait().unwrap();
+    json_in(&ground.run(), "results.json")["trials"]
+        .as_array()
+        .unwrap()
+        .len()
+}
+
+#[test]
+fn a_killed_run_verifies_up_to_the_kill_and_is_incomplete() {
+    for moment in 0..MOMENTS {
+        let ground = ground();
+        let events = 1 + moment * 25;
+        let ended = ended_at(&ground, Signal::SIGKILL, events);
+        let run = ground.run();
+        let verification = verify(&run, &[]).unwrap();
+        assert_eq!(verification.findings, [], "killed after {events} events");
+        assert_eq!(verification.signature, Signature::Unsigned);
+        assert_eq!(verification.trials, ended as u64);
+        let State::Incomplete(because) = &verification.state else {
+            panic!("killed after {events} events, it looks whole");
+        };
+        let missing = format!("{} of 3 trials have no result", 3 - ended);
+        assert!(because.contains(&missing), "{because}");
+        let said = say(&mut ground.command(["verify", run.to_str().unwrap()]));
+        assert_eq!(said.code, Some(1), "{said}");
+        assert!(said.out.contains("is incomplete"), "{said}");
+    }
+}
+
+#[test]
+fn what_a_killed_run_had_sealed_cannot_be_changed_unseen() {
+    let ground = ground();
+    // The first trial has ended once the second has a journal.
+    let mut child = ground
+        .command(["--test-threads", "1"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    until(LIMIT, || (journals(&ground).len() >= 2).then_some(())).expect("a second trial");
+    kill(
+        Pid::from_raw(child.id().try_into().unwrap()),
+        Signal::SIGKILL,
+    )
+    .unwrap();
+    child.wait().unwrap();
+    let run = ground.run();
+    let results = json_in(&run, "results.json");
+    let bundle = results["trials"][0]["bundle"].as_str().unwrap();
+    assert_eq!(verify(&run, &[]).unwrap().findings, []);
+    fs::write(run.join(bundle).join("stderr-a.txt"), "nothing happened\n").unwrap();
+    let findings = verify(&run, &[]).unwrap().findings;
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert_eq!(findings[0].place, format!("{bundle}/stderr-a.txt"));
+}
+
+#[test]
+fn an_interrupted_run_says_so_and_is_signed_as_one_that_failed() {
+    let ground = ground();
+    let ended = ended_at(&ground, Signal::SIGINT, 5);
+    assert!(ended < 3, "it was interrupted too late");
+    let verification = verify(&ground.run(), &[]).unwrap();
+    assert_eq!(verification.findings, []);
+    assert!(
+        matches!(&verification.state, State::Incomplete(because) if because.contains("interrupted"))
+    );
+    assert!(matches!(verification.signature, Signature::Signed { .. }));
+    let text = fs::read_to_string(ground.run().join("attestation.intoto.jsonl")).unwrap();
+    let envelope: cargo_drill::attest::Envelope =
+        serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    assert_eq!(envelope.statement().unwrap().predicate["result"], "FAILED");
+}
+
+/// A disk that is full at one size or another: whatever could still be written, the bundle is not taken for a whole one.
+#[test]
+fn a_full_disk_never_yields_a_bundle_that_looks_whole() {
+    if !geteuid().is_root() {
+        println!("skipped: only root may mount");
+        return;
+    }
+    let whole = ground();
+    assert_eq!(say(&mut whole.command([])).code, Some(0));
+    let bytes: u64 = crate::bundle::files_in(&whole.run())
+        .iter()
+        .map(|file| fs::metadata(file).unwrap().len().div_ceil(4096) * 4096)
+        .sum();
+    let mut short = 0;
+    for tenth in [3, 6, 9] {
+        let ground = ground();
+        fs::create_dir(ground.path().join("reports")).unwrap();
+        let size = bytes / 1024 * tenth / 10;
+        let program = env!("CARGO_BIN_EXE_cargo-drill");
+        let script = format!(
+            "mount -t tmpfs -o size={size}k none reports || exit 77; \
+             {program} --test-threads 1 --sign key.pem; code=$?; mkdir kept; cp -r reports/. kept; exit $code"
+        );
+        let said = say(Command::new("unshare")
+            .args(["-m", "sh", "-c", &script])
+            .current_dir(ground.path())
+            .env_remove("CI"));
+        if said.code == Some(77) {
+            println!("skipped: no tmpfs can be mounted here");
+            return;
+        }
+        let kept = ground.path().join("kept/runs");
+        let run = crate::ground::folders_in(&kept).pop();
+        if said.code == Some(0) {
+            continue;
+        }
+        short += 1;
+        let said_so = said.err.contains("No space left on device")
+            || said.out.contains("No space left on device");
+        assert!(said_so, "{said}");
+        if let Some(verification) = run.and_then(|run| verify(&run, &[]).ok()) {
+            assert!(
+                !verification.is_good(),
+                "with {tenth} tenths of the room: {verification:?}"
+            );
+            assert_eq!(verification.signature, Signature::Unsigned);
+        }
+    }
+    assert!(short == 3, "the disk was full {short} times only");
+}
