@@ -406,6 +406,7 @@ fn drill(name: &str, control: &str) -> DrillFacts {
         sha256: String::new(),
         about: None,
         controls: vec![control.to_owned()],
+        known: std::collections::BTreeMap::new(),
         server: ServerFacts::default(),
     }
 }
