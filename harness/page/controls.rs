@@ -2,9 +2,11 @@
 
 use maud::{Markup, html};
 
+use super::glance;
 use super::verdict::verdict;
-use crate::export::{Cell, Control, EndedRun, Gap, Matrix, Row, State, asks};
+use crate::export::{Control, EndedRun, Gap, Matrix, Row, State};
 use crate::report::{Results, RunFacts, Shape};
+use crate::spec::Question;
 
 pub(super) fn section(results: &Results, facts: &RunFacts) -> Markup {
     // Whether new snapshots fail changes nothing of what a control is evidenced by.
@@ -19,50 +21,77 @@ pub(super) fn section(results: &Results, facts: &RunFacts) -> Markup {
                     "A control is evidenced by the drills that name it, as far as they were run. What an answer is worth "
                     "for a control, the reader decides."
                 }
-                @for control in &matrix.controls { (one(control)) }
+                (table(&matrix))
+                @for control in &matrix.controls { (notes(control)) }
             }
         }
     }
 }
 
-fn one(control: &Control) -> Markup {
+fn table(matrix: &Matrix) -> Markup {
     html! {
-        h3 { (control.name) " " (state(&control.state)) }
-        @for row in &control.rows {
-            p.control {
-                strong { (row.drill) } " " (state(&row.state)) " "
-                (row.ran) @if row.ran == 1 { " trial" } @else { " trials" } " ran."
+        table.matrix.controls.q11 role="table" {
+            caption { "Controls, and the drills that name them, by questions: the worst answer of all trials" }
+            (glance::head("Control", &Question::ALL))
+            @for control in &matrix.controls {
+                tbody role="rowgroup" {
+                    tr role="row" {
+                        th.control colspan="12" scope="rowgroup" role="rowheader" { (control.name) " " (word(&control.state)) }
+                    }
+                    @for row in &control.rows { (one(row)) }
+                }
             }
-            (cells(row))
         }
-        @for note in control.notes() { p.note { (note) } }
     }
 }
 
-/// A question that no trial was asked says nothing of the control, and is left out.
-fn cells(row: &Row) -> Markup {
-    let says_something = |cell: &&Cell| cell.state != State::NotEvidenced(Gap::NotAsked);
+fn one(row: &Row) -> Markup {
     html! {
-        ul.evidence {
-            @for cell in row.cells.iter().filter(says_something) {
-                li { (state(&cell.state)) " " span title=(asks(cell.question)) { (cell.question) } }
+        tr role="row" {
+            th scope="row" role="rowheader" {
+                (row.drill) " " (word(&row.state))
+                span.share { (row.ran) @if row.ran == 1 { " trial" } @else { " trials" } " ran" }
             }
+            @for cell in &row.cells { (answer(&cell.state)) }
         }
     }
 }
 
-fn state(state: &State) -> Markup {
-    let shape = match state {
+/// What was not run or is left out.
+fn notes(control: &Control) -> Markup {
+    html! {
+        @for note in control.notes() { p.note { strong { (control.name) } ": " (note) } }
+    }
+}
+
+fn shape(state: &State) -> Option<Shape> {
+    Some(match state {
         State::Held => Shape::Held,
         State::Known => Shape::Known,
         State::Unproven => Shape::Unproven,
         State::Broken => Shape::Broken,
         State::Error => Shape::Error,
-        State::NotEvidenced(_) => {
-            return html! {
-                span.verdict.unproven { span aria-hidden="true" { "?" } " " (state.word()) }
-            };
-        }
-    };
-    verdict(shape)
+        State::NotEvidenced(Gap::NotAsked) => Shape::NotAsked,
+        State::NotEvidenced(Gap::LeftOut(_)) => Shape::Skipped,
+        State::NotEvidenced(Gap::NotRun(_)) => return None,
+    })
+}
+
+/// A question that is not asked says nothing of a control; one that nobody ran leaves it without evidence.
+fn answer(state: &State) -> Markup {
+    match shape(state) {
+        Some(shape) => glance::cell(shape, None),
+        None => html! {
+            td.unproven.gap role="cell" { span.glyph aria-hidden="true" { "?" } " " span.word { (state.word()) } }
+        },
+    }
+}
+
+fn word(state: &State) -> Markup {
+    match state {
+        State::NotEvidenced(_) => html! {
+            span.verdict.unproven { span aria-hidden="true" { "?" } " " (state.word()) }
+        },
+        known => verdict(shape(known).unwrap_or(Shape::Unproven)),
+    }
 }

@@ -174,7 +174,7 @@ pub(super) fn trials(server: &Server<'_>, asked: &[Question]) -> Markup {
     }
 }
 
-fn head(first: &str, asked: &[Question]) -> Markup {
+pub(super) fn head(first: &str, asked: &[Question]) -> Markup {
     html! {
         thead role="rowgroup" {
             tr role="row" {
@@ -187,7 +187,7 @@ fn head(first: &str, asked: &[Question]) -> Markup {
     }
 }
 
-fn cell(shape: Shape, portion: Option<String>) -> Markup {
+pub(super) fn cell(shape: Shape, portion: Option<String>) -> Markup {
     html! {
         td.(class(shape)) role="cell" {
             span.glyph aria-hidden="true" { (glyph(shape)) } " "
