@@ -112,6 +112,7 @@ pub fn verify(folder: &Path, trusted: &[PublicKey]) -> io::Result<Verification> 
     if finished.is_some() {
         listed.finish();
     }
+    listed.check_drills(head.get("drills"));
     let Listed {
         files,
         journals,
@@ -135,14 +136,14 @@ pub fn verify(folder: &Path, trusted: &[PublicKey]) -> io::Result<Verification> 
         Ok(file) => digest(file, |_| {})?.sha256,
         Err(_) => String::new(),
     };
-    let held = Held {
+    let of_bundle = Held {
         run: run.clone(),
         manifest_sha256,
         is_complete: state == State::Complete,
         journals,
         told: checked.told,
     };
-    let signature = signature::check(folder, trusted, &held, &findings);
+    let signature = signature::check(folder, trusted, &of_bundle, &findings);
     let tool = head.get("tool").and_then(|tool| {
         let word = |name: &str| tool.get(name).and_then(Value::as_str);
         Some(format!("{} {}", word("name")?, word("version")?))
@@ -154,7 +155,7 @@ pub fn verify(folder: &Path, trusted: &[PublicKey]) -> io::Result<Verification> 
         tool: tool.unwrap_or_default(),
         started: text("started").unwrap_or_default(),
         finished,
-        manifest_sha256: held.manifest_sha256,
+        manifest_sha256: of_bundle.manifest_sha256,
         state,
         signature,
         files,
@@ -267,6 +268,30 @@ impl Listed<'_> {
             }
         }
         false
+    }
+
+    /// Every drill that was found has trials, and every trial is of a drill that was found.
+    fn check_drills(&self, drills: Option<&Value>) {
+        let Some(Value::Array(drills)) = drills else {
+            return;
+        };
+        let names: BTreeSet<&str> = drills
+            .iter()
+            .filter_map(|drill| drill.get("drill")?.as_str())
+            .collect();
+        let of_trials: BTreeSet<&str> = self
+            .population
+            .values()
+            .map(|entry| entry.drill.as_str())
+            .collect();
+        for name in names.difference(&of_trials) {
+            let what = format!("the drill {name} was found, and none of its trials is named");
+            self.findings.add(MANIFEST, what);
+        }
+        for name in of_trials.difference(&names) {
+            let what = format!("trials of {name} are named, and no such drill");
+            self.findings.add(MANIFEST, what);
+        }
     }
 
     /// After the last file that is listed.
@@ -532,7 +557,7 @@ fn check_shard(folder: &Path, shard: &Shard, trusted: &[PublicKey], findings: &F
         Ok(head) => head,
         Err(because) => return findings.add(place, because),
     };
-    let held = Held {
+    let of_bundle = Held {
         run: head
             .get("run")
             .and_then(Value::as_str)
@@ -542,7 +567,7 @@ fn check_shard(folder: &Path, shard: &Shard, trusted: &[PublicKey], findings: &F
         journals: seals.ends,
         ..Held::default()
     };
-    signature::check_kept(&kept, &shard.run, trusted, &held, findings);
+    signature::check_kept(&kept, &shard.run, trusted, &of_bundle, findings);
 }
 
 /// The seals that a joined bundle's manifest lists.

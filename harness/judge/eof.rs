@@ -4,12 +4,12 @@
 #![forbid(unsafe_code)]
 
 use crate::journal::{Event, Exit, Pid, Session};
-use crate::spec::{Eof, Signal, Status};
+use crate::spec::{Eof, ReplyTiming, Signal, Status, Then};
 
 use super::ending::SIGKILL;
 use super::finding::{Findings, unproven};
 use super::history::{History, Seen, ns};
-use super::sentence::say;
+use super::sentence::{Sentence, say};
 
 pub(super) fn judge(history: &History<'_>, expected: &Eof) -> Findings {
     let Some(pid) = history.cast.server(Session::A) else {
@@ -162,9 +162,11 @@ fn status(
                 evidence,
             )
         }
-        (Exit::Code(_), _) => findings.held(
+        (Exit::Code(_), allowed) => findings.held(
             server
-                .text(format!(" exited with {exit}, "))
+                .text(" exited with ")
+                .then(status_of(history, exit, allowed))
+                .text(", ")
                 .then(when)
                 .text(" (at most ")
                 .limit(expected.within.0)
@@ -173,6 +175,17 @@ fn status(
         ),
     };
     findings
+}
+
+/// Where the reply comes when the client has gone, whether a server sees that or the end of its stdin first differs from
+/// run to run, and with it whether it writes its answer to nobody. Where any status is right, none is the approved one.
+fn status_of(history: &History<'_>, exit: Exit, allowed: &Status) -> Sentence {
+    let (then, reply) = (history.crash.then, history.crash.reply);
+    let is_given = then == Some(Then::Given) || then.is_none() && reply == ReplyTiming::Given;
+    if is_given && *allowed == Status::Any {
+        return say("").varies(exit.to_string(), "<status>");
+    }
+    say("").text(exit.to_string())
 }
 
 /// The remote kept the server waiting.

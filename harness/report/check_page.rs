@@ -65,7 +65,7 @@ jq -r '.subject[] | select(.name == "manifest.json") | "\(.digest.sha256)  manif
 pub(super) fn render(results: &Results, signer: Option<&str>) -> String {
     use std::fmt::Write as _;
     let run = &results.run;
-    let signed = match signer {
+    let vouched = match signer {
         Some(key) => format!(
             "It is signed by the key `{key}` (the SHA-256 of the public key in DER). Compare that with what its owner says."
         ),
@@ -76,7 +76,7 @@ pub(super) fn render(results: &Results, signer: Option<&str>) -> String {
     };
     let mut page = format!(
         "# Evidence of run {run}\n\n\
-         Crash drills of MCP servers, made with `cargo drill` {}. {signed}\n\n\
+         Crash drills of MCP servers, made with `cargo drill` {}. {vouched}\n\n\
          `cargo drill verify .` checks everything, offline: digests, chains, population, signature, and that each answer follows \
          from its journal. The essential checks need public tools alone. They are for bash, in this folder, with jq, sha256sum and \
          openssl.\n",

@@ -82,7 +82,7 @@ fn main() -> ExitCode {
             .expect("a number");
         println!(
             "{size:>7} {:>9.1} {:>9.0} ms {:>9.0} ms {:>8.1} MiB",
-            bytes_in(&run) as f64 / 1024.0 / 1024.0,
+            mebibytes(bytes_in(&run)),
             millis(median(floors)),
             millis(median(times)),
             kibibytes / 1024.0,
@@ -212,6 +212,11 @@ fn time(command: &mut Command) -> Duration {
 fn median(mut times: Vec<Duration>) -> Duration {
     times.sort();
     times[times.len() / 2]
+}
+
+fn mebibytes(bytes: u64) -> f64 {
+    let kibibytes = u32::try_from(bytes / 1024).expect("less than 4 TiB");
+    f64::from(kibibytes) / 1024.0
 }
 
 fn millis(time: Duration) -> f64 {

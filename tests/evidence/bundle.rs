@@ -150,17 +150,14 @@ fn relist(list: &mut Value, folder: &Path, prefix: &str, besides: &[&str]) {
             continue;
         }
         let content = fs::read(&path).unwrap();
-        let sha256: String = Sha256::digest(&content)
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let sha256 = cargo_drill::journal::hex(&Sha256::digest(&content));
         let entry = serde_json::json!({ "size": content.len(), "sha256": sha256 });
         files.insert(format!("{prefix}{name}"), entry);
         if name.ends_with("journal.jsonl") {
             let text = String::from_utf8(content).unwrap();
             let lines: Vec<&str> = text.lines().collect();
-            let last: Value = serde_json::from_str(lines.last().unwrap()).unwrap();
-            let end = serde_json::json!({ "events": lines.len(), "head": last["hash"] });
+            let final_line: Value = serde_json::from_str(lines.last().unwrap()).unwrap();
+            let end = serde_json::json!({ "events": lines.len(), "head": final_line["hash"] });
             journals.insert(format!("{prefix}{name}"), end);
         }
     }

@@ -49,13 +49,13 @@ fn each_check_of_the_page_fails_where_it_should() {
         },
         |copy| {
             copy.edit("results.json", |r| {
-                drop(r["trials"].as_array_mut().unwrap().remove(0))
-            })
+                drop(r["trials"].as_array_mut().unwrap().remove(0));
+            });
         },
         |copy| {
             copy.edit("results.json", |r| {
-                r["trials"][2]["answers"][0]["verdict"] = "broken".into()
-            })
+                r["trials"][2]["answers"][0]["verdict"] = "broken".into();
+            });
         },
         |copy| copy.edit("manifest.json", |m| m["run"] = "x".into()),
     ];

@@ -11,7 +11,7 @@ use nix::unistd::{Pid, geteuid};
 use crate::bundle::openssl_key;
 use crate::drills::deploy_at;
 use crate::ground::Ground;
-use crate::left::{LIMIT, journals, until};
+use crate::left::{Family, LIMIT, journals, until, wait_until_clear};
 use crate::said::{json_in, say};
 
 /// How many moments of a run it is killed at.
@@ -39,12 +39,14 @@ fn ended_at(ground: &Ground, signal: Signal, events: usize) -> usize {
         journals(ground)
             .iter()
             .map(|journal| fs::read(journal).unwrap_or_default())
-            .map(|text| text.iter().filter(|byte| **byte == b'\n').count())
+            .map(|text| String::from_utf8_lossy(&text).lines().count())
             .sum()
     };
     until(LIMIT, || (written() >= events).then_some(())).expect("the run is under way");
+    let family = Family::of(child.id());
     kill(Pid::from_raw(child.id().try_into().unwrap()), signal).unwrap();
     child.wait().unwrap();
+    assert_eq!(wait_until_clear(ground, &family, LIMIT), Ok(()));
     json_in(&ground.run(), "results.json")["trials"]
         .as_array()
         .unwrap()

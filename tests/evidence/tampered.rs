@@ -173,7 +173,7 @@ fn a_forger_who_makes_the_digests_fit_is_found_by_what_does_not_follow() {
     let position = idle(&Copy::of(&SIGNED.run).json("results.json"));
     assert_eq!(position, 0, "the changes below name it by its place");
 
-    let forgeries: [(&str, Change, &str); 14] = [
+    let forgeries: [(&str, Change, &str); 15] = [
         (
             "an edited answer in the results",
             |copy| {
@@ -259,6 +259,16 @@ fn a_forger_who_makes_the_digests_fit_is_found_by_what_does_not_follow() {
                 });
             },
             "it has a result, and the manifest says that it was not run",
+        ),
+        (
+            "a drill taken out of the population",
+            |copy| {
+                copy.edit("manifest.json", |m| {
+                    let population = m["population"].as_array_mut().unwrap();
+                    population.retain(|entry| entry["drill"] != "twice");
+                });
+            },
+            "the drill twice was found, and none of its trials is named",
         ),
         (
             "two trials' folders swapped",
