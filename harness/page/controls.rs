@@ -79,11 +79,11 @@ fn shape(state: &State) -> Option<Shape> {
 
 /// A question that is not asked says nothing of a control; one that nobody ran leaves it without evidence.
 fn answer(state: &State) -> Markup {
-    match shape(state) {
-        Some(shape) => glance::cell(shape, None),
-        None => html! {
-            td.unproven.gap role="cell" { span.glyph aria-hidden="true" { "?" } " " span.word { (state.word()) } }
-        },
+    if let Some(shape) = shape(state) {
+        return glance::cell(shape, None);
+    }
+    html! {
+        td.unproven.gap role="cell" { span.glyph aria-hidden="true" { "?" } " " span.word { (state.word()) } }
     }
 }
 
