@@ -11,6 +11,7 @@ mod merge;
 mod mimic;
 mod population;
 mod run;
+mod show;
 mod slice;
 mod subject;
 mod suite;
@@ -69,6 +70,8 @@ fn obey(cli: &Cli) -> Ended {
     match &cli.verb {
         Some(Verb::Schema) => return schema(),
         Some(Verb::Judge { bundle, json }) => return judge(bundle, *json),
+        Some(Verb::Show { named }) => return show::show(named, &cli.folders),
+        Some(Verb::Open { run }) => return show::open(run.as_deref(), &cli.folders),
         Some(Verb::Controls { runs, format }) => {
             return controls::show(runs, *format, &cli.folders);
         }
