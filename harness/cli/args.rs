@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::gate::GateArgs;
 use super::slice::Slice;
 use crate::spec::Repeats;
 
@@ -146,7 +147,11 @@ pub enum Verb {
     /// Validate the drill files; run nothing
     Check,
     /// Print the JSON Schema of the drill file
-    Schema,
+    Schema {
+        /// Of the policy file of `cargo drill gate`
+        #[arg(long)]
+        policy: bool,
+    },
     /// Answer the questions again from a trial's bundle
     Judge {
         /// reports/runs/RUN/TRIAL, or reports/runs/RUN for all of its trials
@@ -184,6 +189,8 @@ pub enum Verb {
         #[arg(long = "key", value_name = "KEY")]
         keys: Vec<PathBuf>,
     },
+    /// Decide whether bundles meet a release policy
+    Gate(GateArgs),
     /// Approve new and changed snapshots
     Accept {
         /// Only those of trials whose name contains one of these

@@ -1,10 +1,12 @@
 //! The command `cargo drill`, and the same trials as tests.
 
 mod args;
+mod bundles;
 mod census;
 mod controls;
 mod every;
 mod exit;
+mod gate;
 mod github;
 mod interrupt;
 mod merge;
@@ -27,7 +29,7 @@ use crate::journal::printable;
 use crate::judge::{Repeat, Verdict, together};
 use crate::report::{self, Style};
 use crate::spec::{self, CrashPoint, Mistakes};
-use crate::{roles, trial};
+use crate::{policy, roles, trial};
 use args::{Cli, Colour, Folders, Verb};
 use exit::Ended;
 use merge::MergeArgs;
@@ -67,7 +69,8 @@ pub fn main() -> ExitCode {
 
 fn obey(cli: &Cli) -> Ended {
     match &cli.verb {
-        Some(Verb::Schema) => return schema(),
+        Some(Verb::Schema { policy }) => return schema(*policy),
+        Some(Verb::Gate(args)) => return gate::gate(args, &cli.folders),
         Some(Verb::Judge { bundle, json }) => return judge(bundle, *json),
         Some(Verb::Controls { runs, format }) => {
             return controls::show(runs, *format, &cli.folders);
@@ -143,8 +146,13 @@ fn check(places: &Places) -> Ended {
     ))
 }
 
-fn schema() -> Ended {
-    match serde_json::to_string_pretty(&spec::schema()) {
+fn schema(of_policy: bool) -> Ended {
+    let schema = if of_policy {
+        policy::schema()
+    } else {
+        spec::schema()
+    };
+    match serde_json::to_string_pretty(&schema) {
         Ok(text) => say(&(text + "\n")),
         Err(error) => {
             complain(&error.to_string());

@@ -69,7 +69,7 @@ pub use snapshot::{
     Comparison, SnapshotError, Texts, Writing, compare, compare_repeats, in_ci, stable_text,
 };
 pub use style::Style;
-pub(crate) use style::{Shape, columns_of, filled, one_line};
+pub(crate) use style::{Shape, columns_of, filled, one_line, path_line};
 pub use subject::{DrillFacts, Ecosystem, Package, ServerFacts};
 pub use table::render_table;
 pub use whole::Whole;

@@ -131,7 +131,7 @@ impl Style {
         )
     }
 
-    pub(super) fn snapshot(self, state: SnapshotState, text: &str) -> String {
+    pub(crate) fn snapshot(self, state: SnapshotState, text: &str) -> String {
         self.painted(
             match state {
                 SnapshotState::Same => Paint::new().green(),
@@ -186,7 +186,7 @@ pub(crate) fn one_line(text: &str) -> String {
 }
 
 /// A path on one line, to be copied: safe to show, its spaces as they are.
-pub(super) fn path_line(path: &str) -> String {
+pub(crate) fn path_line(path: &str) -> String {
     printable(path).replace('\n', "\\n")
 }
 
@@ -202,7 +202,7 @@ pub(crate) fn columns_of(text: &str) -> usize {
 }
 
 /// `41 ms`, `2.4 s`, `3 min 12 s`.
-pub(super) fn spell_seconds(seconds: f64) -> String {
+pub(crate) fn spell_seconds(seconds: f64) -> String {
     if seconds < 0.9995 {
         format!("{:.0} ms", seconds * 1e3)
     } else if seconds < 59.95 {
