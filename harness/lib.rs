@@ -9,7 +9,7 @@
 //! events to the [`journal`]; [`otlp`] takes what a server exports of itself. The [`judge`] does no I/O: its answers are a
 //! pure function of the drill and the journal. [`report`] renders answers and events and decides nothing;
 //! [`export`] says the same in the formats of other tools. What becomes of a bundle: [`bundle`] verifies it, [`policy`]
-//! decides by it whether a release may go out.
+//! decides by it whether a release may go out, [`history`] compares it with another.
 //!
 //! A server author writes `tests/drills.rs` with `harness = false` and one line in `main`: [`test_main`].
 
@@ -18,6 +18,7 @@ pub mod bundle;
 pub mod cell;
 mod cli;
 pub mod export;
+pub mod history;
 pub mod journal;
 pub mod judge;
 mod operator;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::diff::DiffArgs;
 use super::gate::GateArgs;
 use super::slice::Slice;
 use crate::spec::Repeats;
@@ -191,6 +192,8 @@ pub enum Verb {
     },
     /// Decide whether bundles meet a release policy
     Gate(GateArgs),
+    /// Show which answers changed from one run to another, and the events that differ
+    Diff(DiffArgs),
     /// Approve new and changed snapshots
     Accept {
         /// Only those of trials whose name contains one of these

@@ -4,6 +4,7 @@ mod args;
 mod bundles;
 mod census;
 mod controls;
+mod diff;
 mod every;
 mod exit;
 mod gate;
@@ -71,6 +72,7 @@ fn obey(cli: &Cli) -> Ended {
     match &cli.verb {
         Some(Verb::Schema { policy }) => return schema(*policy),
         Some(Verb::Gate(args)) => return gate::gate(args, &cli.folders),
+        Some(Verb::Diff(args)) => return diff::diff(args, &cli.folders),
         Some(Verb::Judge { bundle, json }) => return judge(bundle, *json),
         Some(Verb::Controls { runs, format }) => {
             return controls::show(runs, *format, &cli.folders);

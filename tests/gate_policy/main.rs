@@ -9,6 +9,7 @@ mod ground;
 mod said;
 
 mod decisions;
+mod differences;
 mod policies;
 mod signatures;
 
