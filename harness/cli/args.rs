@@ -34,6 +34,8 @@ Examples:
   cargo drill deploy --repeat 20       each of them 20 times: does any answer differ?
   cargo drill check                    validate the drill files, run nothing
   cargo drill accept                   approve new and changed snapshots in reports/
+  cargo drill show                     the latest run, and the evidence of what did not hold
+  cargo drill open                     its page in a browser
   cargo drill judge reports/runs/RUN   the answers again, from the journals alone
   cargo drill controls                 what the latest run is evidence for
 
@@ -160,6 +162,18 @@ pub enum Verb {
         /// Print the judgement as JSON
         #[arg(long)]
         json: bool,
+    },
+    /// Show a run: the table, and the evidence of each trial that did not hold or that a filter names
+    Show {
+        /// A run's folder, its name below reports/runs, or a trial's folder [default: the latest run]; then, or instead,
+        /// only trials whose name contains one of these
+        #[arg(value_name = "RUN] [FILTER")]
+        named: Vec<String>,
+    },
+    /// Open the page of a run in a browser, and print its path
+    Open {
+        /// A run's folder, or its name below reports/runs [default: the latest run]
+        run: Option<String>,
     },
     /// Show which controls the drills are evidence for, and what that evidence says
     Controls {

@@ -14,6 +14,7 @@ mod merge;
 mod mimic;
 mod population;
 mod run;
+mod show;
 mod slice;
 mod subject;
 mod suite;
@@ -74,6 +75,8 @@ fn obey(cli: &Cli) -> Ended {
         Some(Verb::Gate(args)) => return gate::gate(args, &cli.folders),
         Some(Verb::Diff(args)) => return diff::diff(args, &cli.folders),
         Some(Verb::Judge { bundle, json }) => return judge(bundle, *json),
+        Some(Verb::Show { named }) => return show::show(named, &cli.folders),
+        Some(Verb::Open { run }) => return show::open(run.as_deref(), &cli.folders),
         Some(Verb::Controls { runs, format }) => {
             return controls::show(runs, *format, &cli.folders);
         }

@@ -28,7 +28,7 @@ pub(super) fn write_durably(path: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 /// Replaces `path` by what `write` writes.
-pub(super) fn write_with(
+pub(crate) fn write_with(
     path: &Path,
     write: impl FnOnce(&mut std::fs::File) -> io::Result<()>,
 ) -> io::Result<()> {

@@ -41,7 +41,7 @@ pub(super) fn render(out: &mut String, trials: &[&TrialResult], style: Style) {
 }
 
 /// The trials of each drill and variant of `every`, in the order of the boundaries.
-fn lines<'t>(trials: &[&'t TrialResult]) -> BTreeMap<String, Vec<&'t TrialResult>> {
+pub(crate) fn lines<'t>(trials: &[&'t TrialResult]) -> BTreeMap<String, Vec<&'t TrialResult>> {
     let mut lines: BTreeMap<String, Vec<&TrialResult>> = BTreeMap::new();
     for trial in trials {
         let is_run = trial.verdict != TrialVerdict::Ignored;
@@ -69,6 +69,13 @@ fn boundary_of(trial: &TrialResult) -> &str {
     trial.name.split("::").nth(2).unwrap_or_default()
 }
 
+/// `connection-1`.
+pub(crate) fn short_name(trial: &TrialResult) -> &str {
+    boundary_of(trial)
+        .split_once('-')
+        .map_or("", |(_, name)| name)
+}
+
 fn place(trial: &TrialResult) -> Option<u32> {
     boundary_of(trial).split_once('-')?.0.parse().ok()
 }
@@ -83,10 +90,8 @@ fn draw(out: &mut String, line: &[&TrialResult], style: Style) {
         } else {
             Shape::from(trial.verdict)
         };
-        let name = boundary_of(trial)
-            .split_once('-')
-            .map_or("", |(_, name)| name);
-        let text = format!("{} {}", style.shape(shape), one_line(name));
+        let name = one_line(short_name(trial));
+        let text = format!("{} {name}", style.shape(shape));
         let width = columns_of(&text) + columns_of(joint);
         if n > 0 && column + width > style.width {
             let _ = write!(out, "\n{}", " ".repeat(INDENT));
@@ -101,7 +106,7 @@ fn draw(out: &mut String, line: &[&TrialResult], style: Style) {
 }
 
 /// Where the verdict of a question is not what it was at the boundary before: `03-connection-1: effects is broken`.
-fn changes(line: &[&TrialResult]) -> Vec<String> {
+pub(crate) fn changes(line: &[&TrialResult]) -> Vec<String> {
     let mut last: BTreeMap<Question, Verdict> = BTreeMap::new();
     let mut changes = Vec::new();
     for trial in line {

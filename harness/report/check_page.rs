@@ -95,6 +95,7 @@ pub(super) fn render(results: &Results, signer: Option<&str>) -> String {
     }
     page += "\n## What lies where\n\n\
              | | |\n|---|---|\n\
+             | `report.html` | all of it for people: open it in a browser; it needs no network |\n\
              | `results.json` | every trial with its verdict and answers |\n\
              | `junit.xml`, `results.sarif`, `oscal.json`, `summary.md`, `controls.csv` | the same for other tools |\n\
              | `manifest.json` | what was found and not run, tool, commit, machine, and the digest of every file |\n\

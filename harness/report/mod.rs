@@ -6,6 +6,7 @@
 //!                             ├─> snapshot      the stable text, against the approved one
 //!                             └─> Results ──────┬─> table, closing   the end of the run, on a terminal
 //!                                               ├─> junit            junit.xml
+//!                                               ├─> page             report.html, for people: see `crate::page`
 //!                                               ├─> crate::export    SARIF, OSCAL, Markdown, the controls
 //!                                               └─> manifest         what is in the bundle, and what was not run
 //! ```
@@ -18,7 +19,7 @@
 mod answers;
 mod approve;
 mod atomic;
-mod boundaries;
+pub(crate) mod boundaries;
 mod check_page;
 mod closing;
 mod contents;
@@ -44,7 +45,7 @@ pub(crate) mod samples;
 
 pub use answers::{render_judgement, render_unstable};
 pub use approve::{Accepted, Pending, accept, pending, stale};
-pub(crate) use atomic::write as write_whole;
+pub(crate) use atomic::{write as write_whole, write_with};
 pub use check_page::{CHECKS, Check};
 pub(crate) use closing::tally;
 pub use closing::{Closing, SnapshotDiff, UnmatchedRoute, render_closing};
@@ -69,7 +70,7 @@ pub use snapshot::{
     Comparison, SnapshotError, Texts, Writing, compare, compare_repeats, in_ci, stable_text,
 };
 pub use style::Style;
-pub(crate) use style::{Shape, columns_of, filled, one_line, path_line};
+pub(crate) use style::{Shape, columns_of, filled, one_line, path_line, spell_seconds};
 pub use subject::{DrillFacts, Ecosystem, Package, ServerFacts};
 pub use table::render_table;
 pub use whole::Whole;

@@ -58,7 +58,7 @@ impl TrialResult {
     }
 
     /// What stands beside the verdict of a trial that is repeated: `20 of 20` gave it, or how often each was given.
-    pub(super) fn spell_repeats(&self) -> Option<String> {
+    pub(crate) fn spell_repeats(&self) -> Option<String> {
         let repeats = self.repeats.as_ref()?;
         let total = repeats.total();
         let spelled = match repeats.counts().count() {

@@ -158,7 +158,7 @@ impl RunWriter {
         self.folder.join("parts").join(name)
     }
 
-    /// Ends the run and writes what describes it as a whole: the exports, and last of all the manifest, which has
+    /// Ends the run and writes what describes it as a whole: the exports, the page, and last of all the manifest, which has
     /// the digests of everything else. A part of a run has none of them.
     ///
     /// `new_fails` is whether a snapshot that nobody has approved fails the run, as it does in CI; `signer` the key that will
@@ -298,6 +298,7 @@ mod tests {
         for file in [
             "results.json",
             "junit.xml",
+            "report.html",
             "results.sarif",
             "oscal.json",
             "summary.md",

@@ -1,6 +1,6 @@
 //! What describes a run as a whole, written once all of its trials have ended.
 
-use std::io;
+use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 
 use super::atomic;
@@ -11,6 +11,7 @@ use super::results::Results;
 use super::seal::search;
 use crate::export::{self, EndedRun};
 use crate::journal::Secrets;
+use crate::page;
 
 /// A run that has ended.
 #[derive(Debug)]
@@ -39,6 +40,11 @@ impl Whole<'_> {
             write(name, &text)?;
         }
         write("README.md", &check_page::render(self.results, self.signer))?;
+        atomic::write_with(&folder.join(page::FILE), |file| {
+            let mut out = BufWriter::new(file);
+            page::render(folder, self.results, &self.facts, &mut out)?;
+            out.flush()
+        })?;
         if let Some(leak) = search(folder, secrets)?.first() {
             return Err(io::Error::other(format!(
                 "the {} stands in {}: the bundle is not sealed, and must not be handed on",
