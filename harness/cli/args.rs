@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::diff::DiffArgs;
+use super::gate::GateArgs;
 use super::slice::Slice;
 use crate::spec::Repeats;
 
@@ -148,7 +150,11 @@ pub enum Verb {
     /// Validate the drill files; run nothing
     Check,
     /// Print the JSON Schema of the drill file
-    Schema,
+    Schema {
+        /// Of the policy file of `cargo drill gate`
+        #[arg(long)]
+        policy: bool,
+    },
     /// Answer the questions again from a trial's bundle
     Judge {
         /// reports/runs/RUN/TRIAL, or reports/runs/RUN for all of its trials
@@ -198,6 +204,10 @@ pub enum Verb {
         #[arg(long = "key", value_name = "KEY")]
         keys: Vec<PathBuf>,
     },
+    /// Decide whether bundles meet a release policy
+    Gate(GateArgs),
+    /// Show which answers changed from one run to another, and the events that differ
+    Diff(DiffArgs),
     /// Approve new and changed snapshots
     Accept {
         /// Only those of trials whose name contains one of these

@@ -4,13 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::args::{ControlsFormat, Folders};
+use super::bundles::{self, Latest};
 use super::exit::Ended;
-use super::population::Places;
 use super::{complain, say, shown};
 use crate::export::{
     EndedRun, ExportError, Matrix, render_csv, render_html, render_oscal, render_table,
 };
-use crate::report::{MANIFEST, Manifest, Results, RunId, Style};
+use crate::report::{MANIFEST, Manifest, Results, Style};
 
 /// A run as its folder has it.
 struct Kept {
@@ -75,18 +75,8 @@ fn render(
 }
 
 fn read_all(named: &[PathBuf], folders: &Folders) -> Result<Vec<Kept>, String> {
-    let mut found = Vec::new();
-    if named.is_empty() {
-        found.push(latest(&runs_folder(folders)?)?);
-    }
-    for name in named {
-        let folder = if name.is_dir() {
-            name.clone()
-        } else {
-            runs_folder(folders)?.join(name)
-        };
-        found.push(folder);
-    }
+    // One that goes on, or was killed, is shown where it is named.
+    let found = bundles::find(named, Latest::Ended, folders)?;
     let mut kept: Vec<Kept> = Vec::new();
     for folder in found {
         let run = read(&folder)?;
@@ -99,37 +89,6 @@ fn read_all(named: &[PathBuf], folders: &Folders) -> Result<Vec<Kept>, String> {
         }
     }
     Ok(kept)
-}
-
-/// `reports/runs`. Where the reports are named, no drills are needed.
-fn runs_folder(folders: &Folders) -> Result<PathBuf, String> {
-    let reports = match &folders.reports {
-        Some(reports) => reports.clone(),
-        None => {
-            Places::find(folders)
-                .map_err(|error| error.to_string())?
-                .reports
-        }
-    };
-    Ok(reports.join("runs"))
-}
-
-/// Names of runs sort by time. One that goes on, or was killed, is shown where it is named.
-fn latest(runs: &Path) -> Result<PathBuf, String> {
-    let entries = fs::read_dir(runs).into_iter().flatten().flatten();
-    let mut found: Vec<PathBuf> = entries
-        .filter(|entry| entry.file_name().to_str().and_then(RunId::parse).is_some())
-        .map(|entry| entry.path())
-        .collect();
-    found.sort();
-    let has_ended = |folder: &&PathBuf| {
-        let manifest = json::<Manifest>(&folder.join(MANIFEST));
-        manifest.is_ok_and(|manifest| manifest.finished.is_some())
-    };
-    let latest = found.iter().rev().find(has_ended);
-    latest
-        .cloned()
-        .ok_or_else(|| format!("no run in {}: `cargo drill` makes one", runs.display()))
 }
 
 fn read(folder: &Path) -> Result<Kept, String> {

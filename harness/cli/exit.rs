@@ -7,9 +7,9 @@ use crate::report::{Results, SnapshotState, TrialVerdict};
 /// How a run ended, as its exit status says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ended {
-    /// All held, or broken exactly as `known`.
+    /// All held, or broken exactly as `known`; the gate is open; two runs do not differ.
     Held = 0,
-    /// An answer is broken or unproven, or a snapshot differs.
+    /// An answer is broken or unproven, or a snapshot differs; the gate is closed; two runs differ.
     Objected = 1,
     /// Could not run: usage, a drill file, the machine, any `error`, nothing to run.
     Failed = 2,

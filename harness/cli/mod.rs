@@ -1,10 +1,13 @@
 //! The command `cargo drill`, and the same trials as tests.
 
 mod args;
+mod bundles;
 mod census;
 mod controls;
+mod diff;
 mod every;
 mod exit;
+mod gate;
 mod github;
 mod interrupt;
 mod merge;
@@ -28,7 +31,7 @@ use crate::journal::printable;
 use crate::judge::{Repeat, Verdict, together};
 use crate::report::{self, Style};
 use crate::spec::{self, CrashPoint, Mistakes};
-use crate::{roles, trial};
+use crate::{policy, roles, trial};
 use args::{Cli, Colour, Folders, Verb};
 use exit::Ended;
 use merge::MergeArgs;
@@ -68,7 +71,9 @@ pub fn main() -> ExitCode {
 
 fn obey(cli: &Cli) -> Ended {
     match &cli.verb {
-        Some(Verb::Schema) => return schema(),
+        Some(Verb::Schema { policy }) => return schema(*policy),
+        Some(Verb::Gate(args)) => return gate::gate(args, &cli.folders),
+        Some(Verb::Diff(args)) => return diff::diff(args, &cli.folders),
         Some(Verb::Judge { bundle, json }) => return judge(bundle, *json),
         Some(Verb::Show { named }) => return show::show(named, &cli.folders),
         Some(Verb::Open { run }) => return show::open(run.as_deref(), &cli.folders),
@@ -146,8 +151,13 @@ fn check(places: &Places) -> Ended {
     ))
 }
 
-fn schema() -> Ended {
-    match serde_json::to_string_pretty(&spec::schema()) {
+fn schema(of_policy: bool) -> Ended {
+    let schema = if of_policy {
+        policy::schema()
+    } else {
+        spec::schema()
+    };
+    match serde_json::to_string_pretty(&schema) {
         Ok(text) => say(&(text + "\n")),
         Err(error) => {
             complain(&error.to_string());

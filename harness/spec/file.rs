@@ -7,9 +7,16 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::mistake::{self, Found, Mistakes};
+use super::document::Kind;
+use super::mistake::{self, Mistakes};
 use super::model::{Crash, Drill};
-use super::{schema, shape, valid, yaml};
+use super::{schema, valid, yaml};
+
+const DRILL: Kind = Kind {
+    whole: "the drill",
+    noun: "drill",
+    begins: "drill: NAME",
+};
 
 /// A drill and the file it came from.
 #[derive(Debug, Clone)]
@@ -178,74 +185,16 @@ fn two_of_a_name(first: &Path, second: &Path) -> Mistakes {
 }
 
 fn read(path: &Path, absolute: PathBuf, root: PathBuf) -> Result<DrillFile, Mistakes> {
-    if absolute.is_dir() {
-        return Err(Mistakes::unread(path, "this is a folder, not a drill file"));
-    }
-    // Opening a FIFO would wait for a writer.
-    if !absolute.is_file() {
-        return Err(Mistakes::unread(path, "this is not a file"));
-    }
-    let bytes = fs::read(&absolute)
-        .map_err(|error| Mistakes::unread(path, format!("this file cannot be read: {error}")))?;
-    let source = match String::from_utf8(bytes) {
-        // Some editors start a file with a byte order mark. It says nothing here.
-        Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned(),
-        Err(error) => return Err(not_utf8(path, &error)),
-    };
-    let drill = parse(path, &source)?;
+    let source = DRILL.text(path)?;
+    let drill = DRILL.parse(path, &source, &schema::SCHEMA, |drill, tree, found| {
+        valid::check(drill, tree, &stem(path), found);
+    })?;
     Ok(DrillFile {
         drill,
         path: absolute,
         root,
         source,
     })
-}
-
-/// Reads and validates the text of a drill file.
-fn parse(path: &Path, source: &str) -> Result<Drill, Mistakes> {
-    let mut found = Found::new(path, source);
-    let tree = match yaml::parse(source) {
-        Ok(Some(tree)) => tree,
-        Ok(None) => {
-            return Err(Mistakes::unread(
-                path,
-                "this file is empty: a drill file starts with `drill: NAME`",
-            ));
-        }
-        Err(error) => {
-            let added = found.add(&error.place, error.because);
-            if let Some((place, what)) = error.also {
-                added.also(&place, what);
-            }
-            return Err(found.into_mistakes());
-        }
-    };
-    let value = shape::check(&tree, &schema::SCHEMA, &mut found);
-    found.finish()?;
-
-    let mut found = Found::new(path, source);
-    match serde_json::from_value::<Drill>(value) {
-        Ok(drill) => {
-            valid::check(&drill, &tree, &stem(path), &mut found);
-            found.finish()?;
-            Ok(drill)
-        }
-        // The schema is made from the types, so this is a gap between the two, and still no reason to crash.
-        Err(error) => Err(Mistakes::unread(
-            path,
-            format!("this is not a drill: {error}"),
-        )),
-    }
-}
-
-fn not_utf8(path: &Path, error: &std::string::FromUtf8Error) -> Mistakes {
-    let text = String::from_utf8_lossy(error.as_bytes());
-    let at = error.utf8_error().valid_up_to();
-    let mut found = Found::new(path, &text);
-    found
-        .add(&(at..at + 3), "this is not UTF-8 text")
-        .help("save the file as UTF-8");
-    found.into_mistakes()
 }
 
 fn search(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), (PathBuf, io::Error)> {

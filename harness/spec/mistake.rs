@@ -1,7 +1,7 @@
-//! A mistake in a drill file: what is wrong, where, and what would be right.
+//! A mistake in a file that people write, such as a drill: what is wrong, where, and what would be right.
 //!
 //! These types carry text and places. How they look (frame, colour, width) is decided where they are printed.
-//! A drill file may come from anywhere: no control character of it reaches a terminal from here.
+//! Such a file may come from anywhere: no control character of it reaches a terminal from here.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
 /// How many characters of a value are quoted in a message.
 const MAX_QUOTED: usize = 60;
 
-/// All mistakes of one drill file.
+/// All mistakes of one file.
 #[derive(Debug, Clone)]
 pub struct Mistakes {
     /// The file, or the folder that could not be searched.
@@ -34,7 +34,7 @@ pub struct Mistake {
     pub also: Option<(Place, String)>,
 }
 
-/// A place in a drill file.
+/// A place in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// From 1.
@@ -98,7 +98,7 @@ impl Diagnostic for Mistake {
 
 impl Mistakes {
     /// The lines of this file cannot be shown: it could not be read, or is a folder.
-    pub(super) fn unread(path: &Path, message: impl Into<String>) -> Self {
+    pub(crate) fn unread(path: &Path, message: impl Into<String>) -> Self {
         Self {
             path: path.to_owned(),
             mistakes: vec![Mistake {
@@ -114,14 +114,14 @@ impl Mistakes {
 
 /// Collects the mistakes of one file. Places come in as bytes of the source.
 #[derive(Debug)]
-pub(super) struct Found<'s> {
+pub(crate) struct Found<'s> {
     path: &'s Path,
     source: &'s str,
     mistakes: Vec<Mistake>,
 }
 
 impl<'s> Found<'s> {
-    pub(super) fn new(path: &'s Path, source: &'s str) -> Self {
+    pub(crate) fn new(path: &'s Path, source: &'s str) -> Self {
         Self {
             path,
             source,
@@ -130,7 +130,7 @@ impl<'s> Found<'s> {
     }
 
     /// Adds a mistake. The returned handle adds help, or a second place.
-    pub(super) fn add(&mut self, place: &Range<usize>, message: impl Into<String>) -> Added<'_> {
+    pub(crate) fn add(&mut self, place: &Range<usize>, message: impl Into<String>) -> Added<'_> {
         let mistake = Mistake {
             message: one_line(&message.into()),
             help: None,
@@ -183,13 +183,13 @@ impl<'s> Found<'s> {
 }
 
 /// A mistake just added.
-pub(super) struct Added<'a> {
+pub(crate) struct Added<'a> {
     mistake: &'a mut Mistake,
     source: &'a str,
 }
 
 impl Added<'_> {
-    pub(super) fn help(self, help: impl Into<String>) -> Self {
+    pub(crate) fn help(self, help: impl Into<String>) -> Self {
         self.mistake.help = Some(one_line(&help.into()));
         self
     }
@@ -257,7 +257,7 @@ pub(super) fn short(text: &str) -> String {
 }
 
 /// The nearest of some words, if one is near enough to be what was meant.
-pub(super) fn nearest<'w>(word: &str, known: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
+pub(crate) fn nearest<'w>(word: &str, known: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
     let word = word.to_lowercase();
     known
         .into_iter()
@@ -273,7 +273,7 @@ pub(super) fn nearest<'w>(word: &str, known: impl IntoIterator<Item = &'w str>) 
 }
 
 /// The end of a sentence that says what was probably meant.
-pub(super) fn did_you_mean(nearest: Option<&str>) -> String {
+pub(crate) fn did_you_mean(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |word| format!("; did you mean `{word}`?"))
 }
 

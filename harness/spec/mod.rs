@@ -4,10 +4,13 @@
 //! text -> yaml (a tree with places) -> shape (keys, kinds, words) -> model (types) -> valid (does it make sense)
 //!                                        ^ schema, made from model
 //! ```
+//!
+//! Other files that people write are read the same way: see `document`.
 
 #![forbid(unsafe_code)]
 
 mod crash_forms;
+mod document;
 mod file;
 mod forms;
 mod mistake;
@@ -24,3 +27,8 @@ pub use mistake::{Mistake, Mistakes, Place};
 pub use model::*;
 pub use schema::schema;
 pub use template::{TemplateError, Templates};
+
+pub(crate) use document::{Kind, text_of};
+pub(crate) use mistake::{did_you_mean, nearest};
+pub(crate) use path::Path as At;
+pub(crate) use schema::generate as schema_of;

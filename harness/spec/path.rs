@@ -1,4 +1,4 @@
-//! Where in a drill a value stands: `crash[1].at`.
+//! Where in a file a value stands: `crash[1].at`.
 //!
 //! One type says it to people and finds it in the tree.
 
@@ -7,8 +7,12 @@ use std::ops::Range;
 
 use super::yaml::{Data, Node};
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Path(Vec<Step>);
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Path {
+    /// How the whole file is spoken of.
+    whole: &'static str,
+    steps: Vec<Step>,
+}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Step {
@@ -19,11 +23,19 @@ enum Step {
 impl Path {
     /// The path of the keys, from the top of the file.
     pub fn of<const N: usize>(keys: [&str; N]) -> Self {
-        Self(
-            keys.iter()
-                .map(|key| Step::Key((*key).to_owned()))
-                .collect(),
-        )
+        let keys = keys.iter().map(|key| Step::Key((*key).to_owned()));
+        Self {
+            whole: "the file",
+            steps: keys.collect(),
+        }
+    }
+
+    /// The whole file, which a sentence speaks of in these words.
+    pub fn whole(words: &'static str) -> Self {
+        Self {
+            whole: words,
+            steps: Vec::new(),
+        }
     }
 
     #[must_use]
@@ -37,21 +49,21 @@ impl Path {
     }
 
     fn step(&self, step: Step) -> Self {
-        let mut steps = self.0.clone();
-        steps.push(step);
-        Self(steps)
+        let mut path = self.clone();
+        path.steps.push(step);
+        path
     }
 
     /// What to point at for the value: itself, or its key where it is more than a word. Where the file leaves the
     /// value out, the nearest thing around it.
     pub fn place(&self, tree: &Node) -> Range<usize> {
-        self.walk(tree).1
+        walk(&self.steps, tree).1
     }
 
     /// What to point at for the key.
     pub fn key_place(&self, tree: &Node) -> Range<usize> {
-        if let Some((Step::Key(key), around)) = self.0.split_last()
-            && let Some(node) = Self(around.to_vec()).walk(tree).0
+        if let Some((Step::Key(key), around)) = self.steps.split_last()
+            && let Some(node) = walk(around, tree).0
             && let Some(entry) = node.entry(key)
         {
             return entry.key_place.clone();
@@ -61,41 +73,17 @@ impl Path {
 
     /// Whether the file names it.
     pub fn is_in(&self, tree: &Node) -> bool {
-        self.walk(tree).0.is_some()
-    }
-
-    fn walk<'t>(&self, tree: &'t Node) -> (Option<&'t Node>, Range<usize>) {
-        let mut node = tree;
-        let mut place = tree.place.clone();
-        for step in &self.0 {
-            let next = match (step, &node.data) {
-                (Step::Key(key), Data::Map(_)) => node
-                    .entry(key)
-                    .map(|entry| (&entry.value, entry.value_place().clone())),
-                (Step::Index(index), Data::List(items)) => {
-                    items.get(*index).map(|item| (item, item.place.clone()))
-                }
-                _ => None,
-            };
-            match next {
-                Some((below, at)) => {
-                    node = below;
-                    place = at;
-                }
-                None => return (None, place),
-            }
-        }
-        (Some(node), place)
+        walk(&self.steps, tree).0.is_some()
     }
 }
 
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            return f.write_str("the drill");
+        if self.steps.is_empty() {
+            return f.write_str(self.whole);
         }
         f.write_str("`")?;
-        for (n, step) in self.0.iter().enumerate() {
+        for (n, step) in self.steps.iter().enumerate() {
             match step {
                 Step::Key(key) if n == 0 => f.write_str(key)?,
                 Step::Key(key) => write!(f, ".{key}")?,
@@ -104,4 +92,29 @@ impl fmt::Display for Path {
         }
         f.write_str("`")
     }
+}
+
+/// The value, where the file has it, and what to point at.
+fn walk<'t>(steps: &[Step], tree: &'t Node) -> (Option<&'t Node>, Range<usize>) {
+    let mut node = tree;
+    let mut place = tree.place.clone();
+    for step in steps {
+        let next = match (step, &node.data) {
+            (Step::Key(key), Data::Map(_)) => node
+                .entry(key)
+                .map(|entry| (&entry.value, entry.value_place().clone())),
+            (Step::Index(index), Data::List(items)) => {
+                items.get(*index).map(|item| (item, item.place.clone()))
+            }
+            _ => None,
+        };
+        match next {
+            Some((below, at)) => {
+                node = below;
+                place = at;
+            }
+            None => return (None, place),
+        }
+    }
+    (Some(node), place)
 }

@@ -1,27 +1,30 @@
-//! The JSON Schema of the drill file, made from the types that read it.
+//! The JSON Schema of the files that people write, made from the types that read them.
 //!
-//! Editors show it, and `shape` checks every drill file against it, so that no key is written down twice.
+//! Editors show it, and `shape` checks every file against it, so that no key is written down twice.
 
 use std::sync::LazyLock;
 
+use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
 use super::model::Drill;
 
-/// The schema, as `cargo drill schema` prints it.
+/// The schema of the drill file, as `cargo drill schema` prints it.
 pub fn schema() -> Value {
     SCHEMA.clone()
 }
 
-pub(super) static SCHEMA: LazyLock<Value> = LazyLock::new(generate);
+pub(super) static SCHEMA: LazyLock<Value> =
+    LazyLock::new(|| generate::<Drill>("A cargo-drill drill file"));
 
-fn generate() -> Value {
+/// The schema of the files that are read into a `T`.
+pub(crate) fn generate<T: JsonSchema>(title: &str) -> Value {
     let generated = SchemaSettings::draft2020_12()
         .into_generator()
-        .into_root_schema_for::<Drill>();
+        .into_root_schema_for::<T>();
     let mut schema = generated.to_value();
-    schema["title"] = Value::from("A cargo-drill drill file");
+    schema["title"] = Value::from(title);
     tidy(&mut schema);
     schema
 }

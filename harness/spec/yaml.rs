@@ -11,9 +11,9 @@ use std::ops::Range;
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Tag};
 use serde_json::{Number, Value};
 
-/// How deep a drill file may nest. Deeper is an attack or an accident.
+/// How deep a file may nest. Deeper is an attack or an accident.
 const MAX_DEPTH: usize = 64;
-/// How many values a drill file may have, aliases expanded.
+/// How many values a file may have, aliases expanded.
 const MAX_VALUES: usize = 50_000;
 
 /// A value and its place: a range of bytes in the source.
@@ -164,7 +164,7 @@ impl Reader {
     fn event(&mut self, event: Event<'_>, place: Range<usize>) -> Result<(), NotYaml> {
         match event {
             Event::DocumentStart(_) if self.document.is_some() => Err(wrong(
-                "a drill file holds one document, and here a second one starts",
+                "a file holds one document, and here a second one starts",
                 place,
             )),
             Event::Scalar(text, style, anchor, tag) => {
@@ -214,7 +214,7 @@ impl Reader {
         place: Range<usize>,
     ) -> Result<(), NotYaml> {
         if tag.is_some_and(|tag| !tag.is_yaml_core_schema()) {
-            return Err(wrong("a drill file has no use for YAML tags", place));
+            return Err(wrong("there is no use for YAML tags here", place));
         }
         if self.open.len() >= MAX_DEPTH {
             return Err(too_deep(place));
@@ -318,10 +318,7 @@ fn scalar(
 ) -> Result<Scalar, NotYaml> {
     let value = match tag {
         Some(tag) if !tag.is_yaml_core_schema() || tag.suffix != "str" => {
-            return Err(wrong(
-                "a drill file has no use for YAML tags",
-                place.clone(),
-            ));
+            return Err(wrong("there is no use for YAML tags here", place.clone()));
         }
         None if style == ScalarStyle::Plain => core_schema(text),
         _ => Value::String(text.to_owned()),

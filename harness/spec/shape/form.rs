@@ -43,6 +43,11 @@ impl<'w> Form<'w> {
         self.types().any(|name| name == "string") && self.types().any(|name| name == "number")
     }
 
+    /// A day of the calendar, of which a pattern does not tell that it exists.
+    pub(super) fn is_date(self) -> bool {
+        self.0.get("format").and_then(Value::as_str) == Some("date")
+    }
+
     pub(super) fn items(self) -> Option<&'w Value> {
         self.types().find(|name| *name == "array")?;
         self.0.get("items")

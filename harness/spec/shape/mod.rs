@@ -1,4 +1,4 @@
-//! Is a drill file written with the right keys, kinds and words?
+//! Is a file written with the right keys, kinds and words?
 //!
 //! Walks the file and the JSON Schema side by side, collects every mistake with its place, and makes the JSON value
 //! that serde then reads into the types.
@@ -15,13 +15,18 @@ use super::mistake::{Added, Found, did_you_mean, nearest, one_of, short};
 use super::path::Path;
 use super::yaml::{Data, Entry, Node, Scalar};
 
-/// The value as JSON, complete only if no mistake was found.
-pub(super) fn check(node: &Node, schema: &Value, found: &mut Found<'_>) -> Value {
+/// The value as JSON, complete only if no mistake was found. `whole` is how a sentence speaks of the file.
+pub(super) fn check(
+    node: &Node,
+    schema: &Value,
+    whole: &'static str,
+    found: &mut Found<'_>,
+) -> Value {
     Walk {
         root: schema,
         found,
     }
-    .value(node, &node.place, schema, &Path::default())
+    .value(node, &node.place, schema, &Path::whole(whole))
 }
 
 struct Walk<'w, 's> {
@@ -150,7 +155,8 @@ impl<'w> Walk<'w, '_> {
                 self.found.add(at, message);
             }
         } else if let Some(pattern) = form.0.get("pattern").and_then(Value::as_str)
-            && !regex::Regex::new(pattern).is_ok_and(|pattern| pattern.is_match(&scalar.written))
+            && (!regex::Regex::new(pattern).is_ok_and(|pattern| pattern.is_match(&scalar.written))
+                || form.is_date() && scalar.written.parse::<jiff::civil::Date>().is_err())
         {
             let what = form
                 .0

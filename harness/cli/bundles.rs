@@ -1,0 +1,72 @@
+//! Which bundles a command is about: named by their folder, by their run, or the latest.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::args::Folders;
+use super::population::Places;
+use crate::report::{MANIFEST, Manifest, RunId};
+
+/// Which run is the latest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Latest {
+    /// Also one that goes on, or was killed: nothing may be decided by the one before it.
+    Begun,
+    Ended,
+}
+
+/// The folders of the runs that were named, or of the latest run.
+pub fn find(named: &[PathBuf], latest: Latest, folders: &Folders) -> Result<Vec<PathBuf>, String> {
+    if named.is_empty() {
+        return latest_in(&runs(folders)?, latest).map(|run| vec![run]);
+    }
+    named.iter().map(|name| one(name, folders)).collect()
+}
+
+/// The folder of a run: a path to it, or its name.
+pub fn one(name: &Path, folders: &Folders) -> Result<PathBuf, String> {
+    if name.is_dir() {
+        return Ok(name.to_owned());
+    }
+    let is_run = name.to_str().and_then(RunId::parse).is_some();
+    if !is_run {
+        return Err(format!("{} is neither a folder nor a run", name.display()));
+    }
+    let runs = runs(folders)?;
+    let folder = runs.join(name);
+    if folder.is_dir() {
+        Ok(folder)
+    } else {
+        Err(format!("no run {} in {}", name.display(), runs.display()))
+    }
+}
+
+/// `reports/runs`. Where the reports are named, no drills are needed.
+fn runs(folders: &Folders) -> Result<PathBuf, String> {
+    let reports = match &folders.reports {
+        Some(reports) => reports.clone(),
+        None => Places::find(folders).map_err(|e| e.to_string())?.reports,
+    };
+    Ok(reports.join("runs"))
+}
+
+/// Names of runs sort by time.
+fn latest_in(runs: &Path, latest: Latest) -> Result<PathBuf, String> {
+    let entries = fs::read_dir(runs).into_iter().flatten().flatten();
+    let found = entries
+        .filter(|entry| entry.path().is_dir())
+        .filter_map(|entry| RunId::parse(entry.file_name().to_str()?));
+    let mut found: Vec<RunId> = found.collect();
+    found.sort();
+    let folders = found.iter().rev().map(|run| runs.join(run.as_str()));
+    let mut counting = folders.filter(|folder| latest == Latest::Begun || has_ended(folder));
+    counting
+        .next()
+        .ok_or_else(|| format!("no run in {}: `cargo drill` makes one", runs.display()))
+}
+
+fn has_ended(folder: &Path) -> bool {
+    let manifest = fs::read(folder.join(MANIFEST)).ok();
+    let manifest = manifest.and_then(|text| serde_json::from_slice::<Manifest>(&text).ok());
+    manifest.is_some_and(|manifest| manifest.finished.is_some())
+}
