@@ -14,7 +14,11 @@
 #![forbid(unsafe_code)]
 
 mod finding;
+mod listed;
 mod merge;
+mod nextest;
+mod results;
+mod shards;
 mod sign;
 mod signature;
 mod stream;
@@ -23,6 +27,7 @@ mod verify;
 
 pub use finding::{Finding, Findings};
 pub use merge::{MergeError, Merged, Order, merge};
+pub use results::State;
 pub use sign::sign;
 pub use signature::Signature;
-pub use verify::{State, Verification, verify};
+pub use verify::{Verification, verify};

@@ -100,7 +100,7 @@ pub(super) fn check(
 /// its journals are, and their ends were signed.
 pub(super) fn check_kept(
     folder: &Path,
-    run: &str,
+    place: &str,
     trusted: &[PublicKey],
     held: &Held,
     findings: &Findings,
@@ -127,10 +127,7 @@ pub(super) fn check_kept(
         }
     }
     for finding in own.into_sorted().0 {
-        findings.add(
-            format!("{}/{run}/{}", super::verify::SHARDS, finding.place),
-            finding.what,
-        );
+        findings.add(format!("{place}/{}", finding.place), finding.what);
     }
 }
 
