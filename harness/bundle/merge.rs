@@ -16,9 +16,8 @@ use super::verify::verify;
 use crate::attest::{PrivateKey, PublicKey};
 use crate::journal::Secrets;
 use crate::report::{
-    ATTESTATION, Commit, DrillFacts, FACTS, MANIFEST, Manifest, Population, Results, RunFacts,
-    SIGNER, Shard, TrialName, TrialResult, TrialVerdict, Whole, digest, new_run, open_manifest,
-    trial_and_numbers,
+    ATTESTATION, Commit, DrillFacts, MANIFEST, Manifest, Population, Results, RunFacts, SIGNER,
+    Shard, TrialResult, TrialVerdict, Whole, digest, new_run, open_manifest,
 };
 
 /// Why bundles cannot be joined.
