@@ -111,7 +111,7 @@ fn the_statements_say_what_was_drilled_and_what_came_of_it() {
 fn other_keys_sign_as_well() {
     for (make, private, public, algorithm) in [
         (
-            "ssh-keygen -q -t ed25519 -N '' -f key && ssh-keygen -e -m PKCS8 -f key.pub > key.pem || true",
+            "ssh-keygen -q -t ed25519 -N '' -f key",
             "key",
             "key.pub",
             "ed25519",
