@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::args::Folders;
 use super::population::Places;
-use crate::report::{MANIFEST, Manifest, RunId};
+use crate::report::{MANIFEST, Manifest, RunId, runs_in};
 
 /// Which run is the latest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,18 +50,10 @@ fn runs(folders: &Folders) -> Result<PathBuf, String> {
     Ok(reports.join("runs"))
 }
 
-/// Names of runs sort by time.
 fn latest_in(runs: &Path, latest: Latest) -> Result<PathBuf, String> {
-    let entries = fs::read_dir(runs).into_iter().flatten().flatten();
-    let found = entries
-        .filter(|entry| entry.path().is_dir())
-        .filter_map(|entry| RunId::parse(entry.file_name().to_str()?));
-    let mut found: Vec<RunId> = found.collect();
-    found.sort();
-    let folders = found.iter().rev().map(|run| runs.join(run.as_str()));
-    let mut counting = folders.filter(|folder| latest == Latest::Begun || has_ended(folder));
-    counting
-        .next()
+    let mut last_first = runs_in(runs).into_iter().rev();
+    last_first
+        .find(|run| latest == Latest::Begun || has_ended(run))
         .ok_or_else(|| format!("no run in {}: `cargo drill` makes one", runs.display()))
 }
 

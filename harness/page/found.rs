@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 use crate::journal::{self, Event, Line, Secrets};
 use crate::judge::{Incident, Judgement, judge};
-use crate::report::{MANIFEST, Manifest, Results, RunFacts, RunId, TrialName, TrialResult};
+use crate::report::{MANIFEST, Manifest, Results, RunFacts, TrialName, TrialResult, runs_in};
 use crate::spec::Drill;
 
 /// The largest of the small files of a trial that is read, in bytes.
@@ -239,10 +239,5 @@ pub(crate) fn is_run(folder: &Path) -> bool {
 
 /// The folder of the run that began last.
 pub(crate) fn latest(runs: &Path) -> Option<PathBuf> {
-    let entries = fs::read_dir(runs).into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| RunId::parse(entry.file_name().to_str()?))
-        .filter(|run| is_run(&runs.join(run.as_str())))
-        .max()
-        .map(|run| runs.join(run.as_str()))
+    runs_in(runs).into_iter().rev().find(|run| is_run(run))
 }

@@ -60,7 +60,9 @@ pub fn render_decision(decision: &Decision, style: &Style) -> String {
     for bundle in &decision.evidence {
         considered(&mut out, bundle, *style);
     }
-    if let (Some(last), Some(run)) = (&decision.baseline, decision.evidence.first()) {
+    if let (Some(last), Some(run)) = (&decision.baseline, decision.evidence.first())
+        && last.run != run.run
+    {
         let (last, run) = (path_line(&last.folder), path_line(&run.folder));
         let hint = format!("what changed since the last release: cargo drill diff {last} {run}");
         let _ = writeln!(out, "{}", style.dim(&hint));

@@ -63,7 +63,7 @@ pub use provenance::{Actor, CiActor, Commit, Machine, Tool};
 pub use repeats::trial_and_numbers;
 pub use results::{Counts, Results, RunId};
 pub use run::RunWriter;
-pub(crate) use run::{FACTS, new_run};
+pub(crate) use run::{FACTS, new_run, runs_in};
 pub(crate) use seal::SEAL;
 pub use seal::{Leak, Seal, seal, search};
 pub use snapshot::{

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::atomic;
-use super::manifest::{Manifest, RunFacts, open_manifest};
+use super::manifest::{MANIFEST, Manifest, RunFacts, open_manifest};
 use super::outcome::{TrialName, TrialResult, file_stem};
 use super::repeats::folder_of;
 use super::results::{Results, RunId, now};
@@ -224,6 +224,29 @@ fn found(runs: &Path) -> io::Result<RunId> {
     Err(io::Error::other("failed to find a free name for the run"))
 }
 
+/// The folders of all runs, in the order in which they began.
+pub(crate) fn runs_in(runs: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(runs).into_iter().flatten().flatten();
+    let mut found: Vec<(RunId, PathBuf)> = entries
+        .filter_map(|entry| Some((RunId::parse(entry.file_name().to_str()?)?, entry.path())))
+        .filter(|(_, folder)| folder.is_dir())
+        .collect();
+    // The end of a name is by chance: of runs that began in one second, the manifest says which did so first.
+    let began = |folder: &Path| {
+        let manifest = fs::read(folder.join(MANIFEST)).ok()?;
+        let manifest: Manifest = serde_json::from_slice(&manifest).ok()?;
+        Some(manifest.started)
+    };
+    found.sort_by(|(a, folder_a), (b, folder_b)| {
+        let second = |run: &RunId| run.as_str().split('-').next().map(str::to_owned);
+        second(a)
+            .cmp(&second(b))
+            .then_with(|| began(folder_a).cmp(&began(folder_b)))
+            .then_with(|| a.cmp(b))
+    });
+    found.into_iter().map(|(_, folder)| folder).collect()
+}
+
 /// The run that all processes of one nextest run share. The first to arrive names it; whoever loses the race reads it.
 fn join(reports: &Path, nextest: &str) -> io::Result<(RunId, PathBuf)> {
     let runs = reports.join("runs");
@@ -384,6 +407,27 @@ mod tests {
             assert_eq!(bundle, first);
             assert_eq!(writer.repeat_folder(&bundle, 2).unwrap(), second);
         }
+    }
+
+    #[test]
+    fn runs_of_one_second_come_in_the_order_in_which_they_began() {
+        let runs = tempfile::tempdir().unwrap();
+        for (run, began) in [
+            ("20261130T000000Z-0000", "2026-11-30T00:00:00.700Z"),
+            ("20261130T000000Z-ffff", "2026-11-30T00:00:00.200Z"),
+            ("20261129T235959Z-8888", "2026-11-29T23:59:59.900Z"),
+        ] {
+            let folder = runs.path().join(run);
+            fs::create_dir(&folder).unwrap();
+            let results = Results::of(RunId::parse(run).unwrap(), began.to_owned());
+            open_manifest(&folder, &results, RunFacts::default()).unwrap();
+        }
+        fs::create_dir(runs.path().join(".courses")).unwrap();
+        fs::write(runs.path().join("20261201T000000Z-0000"), "").unwrap();
+        let found = runs_in(runs.path());
+        let ends: Vec<_> = found.iter().map(|run| run.to_str().unwrap()).collect();
+        let ends: Vec<_> = ends.iter().map(|run| &run[run.len() - 4..]).collect();
+        assert_eq!(ends, ["8888", "ffff", "0000"]);
     }
 
     #[test]
