@@ -35,9 +35,12 @@ Examples:
   cargo drill check                    validate the drill files, run nothing
   cargo drill accept                   approve new and changed snapshots in reports/
   cargo drill show                     the latest run, and the evidence of what did not hold
-  cargo drill open                     its page in a browser
+  cargo drill show deploy::idle        what happened in a trial of it, step by step
+  cargo drill open                     the same as a page, in a browser
+  cargo drill verify reports/runs/RUN  is the bundle whole, who signed it, do its answers follow?
+  cargo drill gate --policy FILE       may what was drilled be released?
+  cargo drill diff RUN RUN             which answers changed?
   cargo drill judge reports/runs/RUN   the answers again, from the journals alone
-  cargo drill controls                 what the latest run is evidence for
 
 Exit status: 0 all held, 1 something broken or unproven or a snapshot differs, 2 could not run\n(or every trial was ignored), 130 interrupted.";
 
