@@ -40,6 +40,7 @@ Examples:
   cargo drill verify reports/runs/RUN  is the bundle whole, who signed it, do its answers follow?
   cargo drill gate --policy FILE       may what was drilled be released?
   cargo drill diff RUN RUN             which answers changed?
+  cargo drill controls                 what the latest run is evidence for
   cargo drill judge reports/runs/RUN   the answers again, from the journals alone
 
 Exit status: 0 all held, 1 something broken or unproven or a snapshot differs, 2 could not run\n(or every trial was ignored), 130 interrupted.";

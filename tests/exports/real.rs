@@ -247,5 +247,8 @@ fn without_a_run_or_a_control_it_says_what_to_do() {
     assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{said}");
     assert!(said.err.contains("controls: [NAME]"), "{said}");
     let said = say(&mut ground.command(["controls", "nowhere"]));
-    assert!(said.err.contains("nowhere is neither a folder nor a run"), "{said}");
+    assert!(
+        said.err.contains("nowhere is neither a folder nor a run"),
+        "{said}"
+    );
 }
