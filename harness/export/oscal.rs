@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   answer   ──> observation   (method TEST, with its evidence)
-//!   control  ──> finding       (satisfied only where all that names it was run and held)
+//!   control  ──> finding       (satisfied only where all that names it was run, nothing was left out, and all held)
 //!   server   ──> component     (the subject), the tool likewise (the actor)
 //! ```
 //!

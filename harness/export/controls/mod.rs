@@ -5,7 +5,7 @@
 //! ```
 //!
 //! What has no evidence is not evidenced, never fine: a control whose drill was filtered out, ignored or killed says so,
-//! with the reason. Several runs are taken together: what one of them ran counts as run, and the worst answer decides.
+//! with the reason. So does one of which a drill leaves a question out. Several runs are taken together: what one of them ran counts as run, and the worst answer decides.
 
 mod csv;
 mod html;
@@ -151,7 +151,7 @@ impl State {
 
     /// Whether a control can hold although this cell is in this state.
     fn says_nothing(&self) -> bool {
-        matches!(self, Self::NotEvidenced(Gap::NotAsked | Gap::LeftOut(_)))
+        matches!(self, Self::NotEvidenced(Gap::NotAsked))
     }
 }
 

@@ -133,14 +133,26 @@ fn an_error_is_an_error_of_every_question_that_was_asked() {
 }
 
 #[test]
-fn a_question_that_is_left_out_says_why_and_leaves_the_control_as_it_is() {
+fn a_control_is_not_evidenced_where_a_question_is_left_out() {
     let mut without = held(CrashPoint::Sent);
     without.skipped = vec![crate::judge::Skipped {
         question: Question::Quiet,
         reason: "it polls".to_owned(),
     }];
-    let control = control(&results(vec![without]), &facts_with(vec![]));
-    assert_eq!(control.state, State::Held);
+    let (run, facts) = (results(vec![without]), facts_with(vec![]));
+    let control = control(&run, &facts);
+    let left_out = State::NotEvidenced(Gap::LeftOut("it polls".to_owned()));
+    assert_eq!(control.state, left_out);
+    assert_eq!(control.rows[0].state, left_out);
+    let matrix = Matrix::of(&[EndedRun::new(&run, &facts, false)]);
+    assert!(matrix.objects());
+    let csv = render_csv(&matrix).unwrap();
+    assert!(csv.contains("C1,not evidenced,deploy,"), "{csv}");
+    let html = render_html(&matrix).unwrap();
+    let heading = "C1: <span class=\"state none\">not evidenced</span>";
+    assert!(html.contains(heading), "{html}");
+    let finding = &oscal(&run, &facts)["results"][0]["findings"][0];
+    assert_eq!(finding["target"]["status"]["state"], "not-satisfied");
     let quiet = cell(&control, Question::Quiet);
     assert_eq!(
         quiet.state,
