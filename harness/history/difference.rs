@@ -50,6 +50,18 @@ pub struct TrialChange {
     pub answers: Vec<AnswerChange>,
 }
 
+impl TrialChange {
+    /// Nothing of it changed besides sentences.
+    pub(super) fn is_of_words(&self) -> bool {
+        self.a == self.b
+            && !self.answers.is_empty()
+            && self
+                .answers
+                .iter()
+                .all(|change| change.what == What::Sentence)
+    }
+}
+
 /// How a trial ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Ended {

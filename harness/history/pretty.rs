@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::difference::{
-    AnswerChange, Difference, Lone, Pair, Shown, SubjectChange, Told, TrialChange,
+    AnswerChange, Difference, Lone, Pair, Shown, SubjectChange, Told, TrialChange, What,
 };
 use crate::journal::excerpt;
 use crate::report::{Shape, Style};
@@ -24,9 +24,14 @@ pub fn render_difference(difference: &Difference, style: &Style) -> String {
         "{}\n",
         style.bold(&format!("A  {}\nB  {}", difference.a, difference.b))
     );
-    for change in &difference.trials {
+    for change in difference
+        .trials
+        .iter()
+        .filter(|trial| !trial.is_of_words())
+    {
         trial(&mut out, change, *style);
     }
+    words(&mut out, &difference.trials, *style);
     lone(&mut out, "only in A", &difference.only_a, *style);
     lone(&mut out, "only in B", &difference.only_b, *style);
     subjects(&mut out, &difference.subjects, *style);
@@ -72,16 +77,39 @@ fn trial(out: &mut String, change: &TrialChange, style: Style) {
             line(out, label, because, style);
         }
     }
-    for change in &change.answers {
+    let answers = change.answers.iter();
+    for change in answers.filter(|change| change.what != What::Sentence) {
         answer(out, change, style);
     }
     out.push('\n');
 }
 
+/// What is said in another way, and is the same otherwise.
+fn words(out: &mut String, trials: &[TrialChange], style: Style) {
+    let mut is_first = true;
+    for change in trials {
+        let answers = change.answers.iter();
+        let mut answers = answers
+            .filter(|change| change.what == What::Sentence)
+            .peekable();
+        if answers.peek().is_none() {
+            continue;
+        }
+        if std::mem::take(&mut is_first) {
+            let _ = writeln!(out, "{}\n", style.bold("the same, with another sentence"));
+        }
+        let _ = writeln!(out, "{}", style.bold(&change.trial));
+        for change in answers {
+            answer(out, change, style);
+        }
+        out.push('\n');
+    }
+}
+
 fn answer(out: &mut String, change: &AnswerChange, style: Style) {
     let (a, b) = (word(&change.a), word(&change.b));
     let words = if a == b {
-        format!("{b}, with another sentence")
+        b
     } else {
         format!("{a} {} {b}", arrow(style))
     };

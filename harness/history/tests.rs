@@ -397,3 +397,37 @@ fn a_difference_at_the_end_of_a_long_event_is_found_and_shown() {
     );
     assert!(text.len() < 2_000, "{text}");
 }
+
+#[test]
+fn other_words_are_shown_after_all_that_changed() {
+    let of = |point, eof: Answer, quiet: &str| {
+        let quiet = answer(Question::Quiet, Verdict::Held, quiet);
+        trial(&name("deploy", point), vec![eof, quiet])
+    };
+    let eof = said(Verdict::Held, "It exited.");
+    let a = results(vec![
+        of(CrashPoint::Idle, eof.clone(), "It slept."),
+        of(CrashPoint::Sent, eof.clone(), "It slept."),
+    ]);
+    let broken = said(Verdict::Broken, "It did not.");
+    let b = results(vec![
+        of(CrashPoint::Idle, eof, "It was silent."),
+        of(CrashPoint::Sent, broken, "It was silent."),
+    ]);
+    let difference = differ(&a, &b, &mut Given::default());
+    let text = render_difference(&difference, &Style::plain(100));
+    let at = |what: &str| {
+        text.find(what)
+            .unwrap_or_else(|| panic!("{what} in {text}"))
+    };
+    let words = at("the same, with another sentence");
+    assert!(
+        at("deploy::sent  ") < words && at("eof  held") < words,
+        "{text}"
+    );
+    assert!(
+        words < at("quiet  held") && words < at("deploy::idle"),
+        "{text}"
+    );
+    assert_eq!(text.matches("quiet  held").count(), 2, "{text}");
+}
