@@ -1,24 +1,15 @@
 //! Which bundles a command is about: named by their folder, by their run, or the latest.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::args::Folders;
 use super::population::Places;
-use crate::report::{MANIFEST, Manifest, RunId, runs_in};
-
-/// Which run is the latest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Latest {
-    /// Also one that goes on, or was killed: nothing may be decided by the one before it.
-    Begun,
-    Ended,
-}
+use crate::report::{RunId, runs_in};
 
 /// The folders of the runs that were named, or of the latest run.
-pub fn find(named: &[PathBuf], latest: Latest, folders: &Folders) -> Result<Vec<PathBuf>, String> {
+pub fn find(named: &[PathBuf], folders: &Folders) -> Result<Vec<PathBuf>, String> {
     if named.is_empty() {
-        return latest_in(&runs(folders)?, latest).map(|run| vec![run]);
+        return latest_in(&runs(folders)?).map(|run| vec![run]);
     }
     named.iter().map(|name| one(name, folders)).collect()
 }
@@ -50,15 +41,8 @@ fn runs(folders: &Folders) -> Result<PathBuf, String> {
     Ok(reports.join("runs"))
 }
 
-fn latest_in(runs: &Path, latest: Latest) -> Result<PathBuf, String> {
-    let mut last_first = runs_in(runs).into_iter().rev();
-    last_first
-        .find(|run| latest == Latest::Begun || has_ended(run))
-        .ok_or_else(|| format!("no run in {}: `cargo drill` makes one", runs.display()))
-}
-
-fn has_ended(folder: &Path) -> bool {
-    let manifest = fs::read(folder.join(MANIFEST)).ok();
-    let manifest = manifest.and_then(|text| serde_json::from_slice::<Manifest>(&text).ok());
-    manifest.is_some_and(|manifest| manifest.finished.is_some())
+/// The run that began last, also one that goes on or was killed: nothing may be decided by the one before it.
+fn latest_in(runs: &Path) -> Result<PathBuf, String> {
+    let last = runs_in(runs).pop();
+    last.ok_or_else(|| format!("no run in {}: `cargo drill` makes one", runs.display()))
 }

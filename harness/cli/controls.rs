@@ -4,9 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::args::{ControlsFormat, Folders};
-use super::bundles::{self, Latest};
+use super::bundles;
 use super::exit::Ended;
 use super::{complain, say, shown};
+use crate::bundle::{State, verify};
 use crate::export::{
     EndedRun, ExportError, Matrix, render_csv, render_html, render_oscal, render_table,
 };
@@ -75,8 +76,7 @@ fn render(
 }
 
 fn read_all(named: &[PathBuf], folders: &Folders) -> Result<Vec<Kept>, String> {
-    // One that goes on, or was killed, is shown where it is named.
-    let found = bundles::find(named, Latest::Ended, folders)?;
+    let found = bundles::find(named, folders)?;
     let mut kept: Vec<Kept> = Vec::new();
     for folder in found {
         let run = read(&folder)?;
@@ -91,7 +91,17 @@ fn read_all(named: &[PathBuf], folders: &Folders) -> Result<Vec<Kept>, String> {
     Ok(kept)
 }
 
+/// Nothing is evidence that is not as it was written, or of a run that did not come to its end.
 fn read(folder: &Path) -> Result<Kept, String> {
+    let verification = verify(folder, &[])
+        .map_err(|error| format!("failed to verify {}: {error}", shown(folder)))?;
+    if let Some(finding) = verification.findings.first() {
+        let folder = shown(folder);
+        return Err(format!("{folder} is not as it was written: {finding}"));
+    }
+    if let State::Incomplete(because) = &verification.state {
+        return Err(format!("{} is incomplete: {because}", shown(folder)));
+    }
     Ok(Kept {
         results: json(&folder.join("results.json"))?,
         manifest: json(&folder.join(MANIFEST))?,

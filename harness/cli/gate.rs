@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 
 use super::args::Folders;
-use super::bundles::{self, Latest};
+use super::bundles;
 use super::exit::Ended;
 use super::{complain, say, show_mistakes, shown};
 use crate::attest::{Envelope, PrivateKey};
@@ -86,7 +86,7 @@ fn decided(
     // A key that does not sign is to be known before anything is decided.
     let key = args.sign.as_deref().map(PrivateKey::read).transpose();
     let key = key.map_err(|error| error.to_string())?;
-    let found = bundles::find(&args.runs, Latest::Begun, folders)?;
+    let found = bundles::find(&args.runs, folders)?;
     let read_all = found.iter().map(|folder| read(folder, policy));
     let evidence: Vec<Evidence> = read_all.collect::<Result<_, _>>()?;
     let baseline = args.baseline.as_deref();

@@ -235,6 +235,36 @@ fn a_control_without_evidence_fails_a_gate() {
     assert_eq!(said.code, Some(0), "{said}");
 }
 
+/// The controls of these runs, or of the latest, are refused with these words.
+fn is_refused(ground: &Ground, runs: &[&Path], because: &str) {
+    let said = say(ground.command(["controls"]).args(runs));
+    assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{said}");
+    assert!(said.err.contains(because), "`{because}` in {said}");
+}
+
+#[test]
+fn a_run_that_was_changed_or_did_not_end_is_no_evidence() {
+    let ground = Ground::new();
+    ground.drill("good", &good("good", "idle", "C1"));
+    say(&mut ground.command([]));
+    let first = ground.run();
+    say(&mut ground.command([]));
+    let runs = ground.runs();
+    let killed = runs.iter().find(|run| **run != first).unwrap();
+    let mut manifest = json_in(killed, "manifest.json");
+    manifest.as_object_mut().unwrap().remove("finished");
+    fs::write(killed.join("manifest.json"), manifest.to_string()).unwrap();
+    // The one before it does not stand in for it.
+    is_refused(&ground, &[], "is incomplete: ");
+    is_refused(&ground, &[&first, killed], "is incomplete: ");
+
+    let results = first.join("results.json");
+    let text = fs::read_to_string(&results).unwrap();
+    fs::write(&results, text.replace("build", "bui1d")).unwrap();
+    let because = "is not as it was written: results.json: it was changed";
+    is_refused(&ground, &[&first], because);
+}
+
 #[test]
 fn without_a_run_or_a_control_it_says_what_to_do() {
     let ground = Ground::new();
