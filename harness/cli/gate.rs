@@ -190,6 +190,7 @@ pub(super) fn read(folder: &Path, policy: &PolicyFile) -> Result<Evidence, Strin
             State::Complete => None,
             State::Incomplete(because) => Some(because),
         },
+        is_signed: matches!(verification.signature, Signature::Signed { .. }),
         signers,
         unsigned,
         results,

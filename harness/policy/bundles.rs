@@ -12,7 +12,7 @@ use super::evidence::Evidence;
 use super::model::Rule;
 use super::spans::spell;
 use super::words::{listed, trials};
-use crate::report::{ServerFacts, one_line};
+use crate::report::{ServerFacts, TrialVerdict, one_line};
 
 /// Clocks of two machines may differ by so much before a date counts as one of the future.
 const SKEW: SignedDuration = SignedDuration::from_mins(5);
@@ -34,6 +34,11 @@ impl<'e> Deciding<'_, 'e> {
                     one_line(&evidence.unsigned)
                 );
                 self.reason(ReasonKind::Unsigned, because);
+            }
+            if terms.signed_by.is_empty() && !evidence.is_signed {
+                self.note(format!(
+                    "run {run} is not signed, and the policy names no key in `signed_by`"
+                ));
             }
             if let (true, Some(because)) = (terms.complete, &evidence.incomplete) {
                 let because = format!("run {run} is incomplete: {}", one_line(because));
@@ -191,9 +196,30 @@ impl<'e> Deciding<'_, 'e> {
             if superseded > 0 {
                 let run = one_line(&evidence.run);
                 let trials = trials(superseded);
-                self.note(format!("run {run}: a newer run counts for {trials} of it"));
+                let worse = self.worse_in(evidence);
+                let worse = match worse.len() {
+                    0 => String::new(),
+                    1 => format!("; it was worse in this one: {}", listed(&worse)),
+                    _ => format!("; they were worse in this one: {}", listed(&worse)),
+                };
+                self.note(format!(
+                    "run {run}: a newer run counts for {trials} of it{worse}"
+                ));
             }
         }
+    }
+
+    /// The trials for which a newer bundle counts that says better of them than this one.
+    fn worse_in(&self, evidence: &Evidence) -> Vec<String> {
+        let in_scope = self.scope.iter().map(|trial| &self.census.trials[trial]);
+        let worse = in_scope.filter_map(|sighted| {
+            let (_, counts) = sighted.counts()?;
+            let mut all = sighted.carried_out.iter();
+            let (_, here) = all.find(|(of, _)| std::ptr::eq(*of, evidence))?;
+            let is_worse = gravity(here.verdict) > gravity(counts.verdict);
+            is_worse.then(|| format!("{} ({})", one_line(&here.name), here.verdict))
+        });
+        worse.collect()
     }
 
     /// How far the bundle of the last release can be believed.
@@ -219,6 +245,17 @@ struct Builds<'e> {
     older: Vec<(&'e str, &'e ServerFacts)>,
     /// Digests of the drill's file, as those that count have it.
     files: BTreeSet<&'e str>,
+}
+
+/// Orders verdicts from best to worst.
+fn gravity(verdict: TrialVerdict) -> u8 {
+    match verdict {
+        TrialVerdict::Held => 0,
+        TrialVerdict::Ignored => 1,
+        TrialVerdict::Unproven => 2,
+        TrialVerdict::Broken => 3,
+        TrialVerdict::Error => 4,
+    }
 }
 
 /// What is not known differs from nothing.

@@ -26,6 +26,7 @@ pub fn decide(
 ) -> Decision {
     let mut newest_first: Vec<&Evidence> = evidence.iter().collect();
     newest_first.sort_by(|a, b| b.age_order().cmp(&a.age_order()));
+    newest_first.dedup_by(|a, b| a.is_same(b));
     let mut deciding = Deciding {
         policy,
         census: Census::of(&newest_first),
@@ -217,6 +218,14 @@ impl<'e> Deciding<'_, 'e> {
     ) {
         for (evidence, result) in trials {
             let named = if rule.questions.is_empty() {
+                for skipped in &result.skipped {
+                    self.note(format!(
+                        "the drill of {} leaves {} out: {}",
+                        one_line(drill),
+                        skipped.question,
+                        one_line(&skipped.reason)
+                    ));
+                }
                 result.answers.iter().map(|a| a.question).collect()
             } else {
                 rule.questions.clone()
@@ -242,9 +251,9 @@ impl<'e> Deciding<'_, 'e> {
                     continue;
                 };
                 let kind = match answer.verdict {
+                    Verdict::Held if result.stale_known.contains(&question) => ReasonKind::Stale,
                     Verdict::Held => {
                         asked.held += 1;
-                        self.held(result, question);
                         continue;
                     }
                     Verdict::Error => ReasonKind::Error,
@@ -269,15 +278,6 @@ impl<'e> Deciding<'_, 'e> {
                 case.events.clone_from(&answer.evidence);
                 self.object(n, kind, drill, Some(question), case);
             }
-        }
-    }
-
-    /// What is to be said of an answer that held.
-    fn held(&mut self, result: &TrialResult, question: Question) {
-        if result.stale_known.contains(&question) {
-            let trial = one_line(&result.name);
-            let note = format!("{question} of {trial} held, and its drill still lists it as known");
-            self.note(note);
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Every text in it is safe to show: what comes from a bundle was made printable, on one line.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -75,6 +76,8 @@ pub enum ReasonKind {
     Broken,
     /// The answer is broken or unproven, and the drill lists it as known.
     Known,
+    /// The answer holds, and the drill lists it as known to be broken.
+    Stale,
     /// The evidence does not decide it.
     Unproven,
     /// The trial could not be carried through.
@@ -197,7 +200,13 @@ impl Decision {
                 let met = format!("GO: {} held", count(held, "answer"));
                 let known: usize = self.rules.iter().map(|rule| rule.known).sum();
                 let known = (known > 0).then(|| format!("{known} known to be broken"));
-                let waived: usize = self.waived.iter().map(|waived| waived.cases.len()).sum();
+                // Two waivers may excuse the same answer.
+                let waived: HashSet<(Question, &str)> = self
+                    .waived
+                    .iter()
+                    .flat_map(|waived| waived.cases.iter().map(|c| (waived.question, &*c.trial)))
+                    .collect();
+                let waived = waived.len();
                 let waived = (waived > 0).then(|| format!("{waived} waived"));
                 let all = [Some(met), known, waived];
                 all.into_iter().flatten().collect::<Vec<_>>().join(", ")
@@ -224,6 +233,7 @@ impl ReasonKind {
             Self::Incomplete => "incomplete",
             Self::Broken => "broken",
             Self::Known => "known to be broken",
+            Self::Stale => "held although known",
             Self::Unproven => "unproven",
             Self::Error => "error",
             Self::NotAsked => "not asked",
@@ -243,9 +253,11 @@ impl Case {
     pub fn change(&self, now: ReasonKind) -> Option<String> {
         let now = match now {
             ReasonKind::Known => "broken",
+            ReasonKind::Stale => "held",
             kind => kind.word(),
         };
         Some(match self.before? {
+            Before::Held if now == "held" => "held in the last release as well".to_owned(),
             Before::Held => format!("held in the last release, {now} now"),
             // Of a trial that is not run now, that says nothing.
             Before::NotAsked => return None,

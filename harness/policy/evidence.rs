@@ -21,6 +21,8 @@ pub struct Evidence {
     pub findings: Vec<String>,
     /// Why it is not of a run that came to its end.
     pub incomplete: Option<String>,
+    /// Whether there is a signature that fits, by whatever key.
+    pub is_signed: bool,
     /// Those of the policy's keys that signed it, as the policy names them.
     pub signers: Vec<String>,
     /// Where none did: what there is in place of such a signature.
@@ -30,6 +32,15 @@ pub struct Evidence {
 }
 
 impl Evidence {
+    /// Whether it is the same bundle, named twice. A copy that was changed is another one.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.run == other.run
+            && self.manifest_sha256 == other.manifest_sha256
+            && self.findings == other.findings
+            && self.signers == other.signers
+            && self.results == other.results
+    }
+
     /// What tells which of two bundles is newer. One that did not end is older than any that did.
     pub(super) fn age_order(&self) -> (Option<Timestamp>, &str) {
         (self.finished, &self.run)

@@ -31,7 +31,7 @@ pub struct Policy {
 }
 
 /// What counts as evidence.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Terms {
     /// How long ago a run may have begun. Default: any time.
@@ -45,9 +45,24 @@ pub struct Terms {
     /// Each bundle is of a run that came to its end: nobody interrupted or killed it.
     #[serde(default)]
     pub complete: bool,
-    /// All trials of a drill ran on the same build of its server. Default: where they did not, the decision says so.
-    #[serde(default)]
+    /// All trials of a drill ran on the same build of its server. With `false` they need not have, and the decision says so.
+    #[serde(default = "yes")]
     pub same_build: bool,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self {
+            max_age: None,
+            signed_by: Vec::new(),
+            complete: false,
+            same_build: yes(),
+        }
+    }
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// Questions that must hold, for these servers at these crash points.
@@ -137,7 +152,7 @@ impl JsonSchema for Pattern {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "title": "name of a drill",
+            "title": "name of a drill in the letters `a-z`, `0-9`, `-` and `*`",
             "description": "Drills by name, with `*` for any letters.",
             "type": "string",
             "pattern": "^[a-z0-9*-]+$",

@@ -182,6 +182,7 @@ fn shape_of(kind: ReasonKind) -> Shape {
         | ReasonKind::Incomplete
         | ReasonKind::Old
         | ReasonKind::SeveralBuilds
+        | ReasonKind::Stale
         | ReasonKind::WaiverUnneeded => Shape::Unproven,
     }
 }

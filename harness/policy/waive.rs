@@ -48,6 +48,10 @@ impl<'p> Waivers<'p> {
         let Some(question) = objection.question else {
             return false;
         };
+        // A waiver excuses what does not hold, never a drill that is out of date.
+        if objection.kind == ReasonKind::Stale {
+            return false;
+        }
         let moment = within(&objection.case.trial, objection.drill);
         let mut is_excused = false;
         for used in &mut self.all {
@@ -73,6 +77,7 @@ impl<'p> Waivers<'p> {
         let today = self.today;
         let mut lasting = Vec::new();
         let mut reasons = Vec::new();
+        let mut before: Vec<&Waiver> = Vec::new();
         for used in self.all {
             let waiver = used.waiver;
             let days_left = waiver.until.days_after(today);
@@ -88,6 +93,16 @@ impl<'p> Waivers<'p> {
                 reasons.push(reason(ReasonKind::WaiverEnded, waiver, because));
                 continue;
             }
+            if before.iter().any(|other| is_for_the_same(other, waiver)) {
+                let because = format!(
+                    "the waiver of {} is not needed: one before it is for the same; take it out ({})",
+                    spell(waiver),
+                    one_line(&waiver.owner),
+                );
+                reasons.push(reason(ReasonKind::WaiverUnneeded, waiver, because));
+                continue;
+            }
+            before.push(waiver);
             let unneeded = used.unneeded(census, scope);
             if !unneeded.is_empty() {
                 let because = format!(
@@ -175,6 +190,12 @@ impl Used<'_> {
             format!("no rule objects{there}")
         })
     }
+}
+
+/// Whether two waivers excuse exactly the same.
+fn is_for_the_same(a: &Waiver, b: &Waiver) -> bool {
+    let moments = |waiver: &Waiver| waiver.at.iter().cloned().collect::<BTreeSet<At>>();
+    a.question == b.question && a.server == b.server && moments(a) == moments(b)
 }
 
 /// `eof of mcp-outline at idle`.

@@ -66,6 +66,9 @@ fn summed_up(reason: &Reason) -> String {
         (Some(question), ReasonKind::NotAsked) => {
             format!("{question} of {server} is not asked at {at}")
         }
+        (Some(question), ReasonKind::Stale) => format!(
+            "{question} of {server} holds at {at}, and its drill lists it as known: take it out of `known`"
+        ),
         (Some(question), kind) => format!("{question} of {server} is {} at {at}", kind.word()),
         (None, ReasonKind::NotRun) => format!("{server} was not run at {at}: {first}"),
         (None, kind) => format!("{server} at {at}: {}, {first}", kind.word()),

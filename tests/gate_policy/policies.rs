@@ -22,7 +22,7 @@ fn mistakes_are_shown_with_their_place_and_with_what_would_be_right() {
     let waiver =
         |with: &str| format!("{rules}waivers:\n  - {{ question: eof, server: x, {with} }}\n");
     let complete = "reason: r, owner: o, until: 2027-01-31";
-    let cases: [(String, &str, &[&str]); 12] = [
+    let cases: [(String, &str, &[&str]); 13] = [
         (
             format!("{rules}evidnce: {{ max_age: 7d }}\n"),
             "4:1",
@@ -35,6 +35,11 @@ fn mistakes_are_shown_with_their_place_and_with_what_would_be_right() {
             "policy: release\n".to_owned(),
             "1:1",
             &["the policy has no `rules`"],
+        ),
+        (
+            "policy: release\nrules: [{ servers: ['Deploy?'] }]\n".to_owned(),
+            "2:20",
+            &["`Deploy?` is not a name of a drill in the letters `a-z`, `0-9`, `-` and `*`"],
         ),
         (
             "policy: release\nrules: []\n".to_owned(),

@@ -106,6 +106,7 @@ pub fn run(hours: i64, trials: Vec<TrialResult>) -> Evidence {
         manifest_sha256: "ab".repeat(32),
         findings: Vec::new(),
         incomplete: None,
+        is_signed: true,
         signers: Vec::new(),
         unsigned: "it is not signed".to_owned(),
         results,

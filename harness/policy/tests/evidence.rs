@@ -83,13 +83,25 @@ fn of_two_bundles_the_newer_counts_and_that_is_told() {
         run(9, vec![ran(Idle, &broken), ran(Sent, &held)]),
         run(1, vec![ran(Idle, &held)]),
     );
-    let note = format!("run {}: a newer run counts for 1 trial of it", older.run);
+    let note = format!(
+        "run {}: a newer run counts for 1 trial of it; it was worse in this one: deploy::idle (broken)",
+        older.run
+    );
     for bundles in [[older.clone(), newer.clone()], [newer, older]] {
         let decision = opens(&policy(""), &bundles);
         assert_eq!(decision.notes, [note.as_str()]);
         let shares: Vec<usize> = decision.evidence.iter().map(|e| e.trials).collect();
         assert_eq!(shares, [1, 1]);
     }
+    let better = [
+        run(9, vec![ran(Idle, &held), ran(Sent, &held)]),
+        run(1, vec![ran(Idle, &held)]),
+    ];
+    let note = format!(
+        "run {}: a newer run counts for 1 trial of it",
+        better[0].run
+    );
+    assert_eq!(opens(&policy(""), &better).notes, [note]);
     // The other way round the newer one closes the gate.
     let bundles = [
         run(9, vec![ran(Idle, &held)]),
@@ -97,6 +109,32 @@ fn of_two_bundles_the_newer_counts_and_that_is_told() {
     ];
     let because = "eof of deploy is broken at idle";
     closes(&policy(""), &bundles, ReasonKind::Broken, because);
+}
+
+#[test]
+fn a_bundle_that_is_named_twice_counts_once() {
+    let decision = opens(&policy(""), &[good(), good()]);
+    assert_eq!(decision.notes, [""; 0]);
+    assert_eq!(decision.evidence.len(), 1);
+    assert_eq!(decision.headline(), "GO: 4 answers held");
+    // A copy that was changed is another bundle.
+    let mut changed = good();
+    changed.findings = vec!["results.json: it was changed".to_owned()];
+    assert!(!decided(&policy(""), &[good(), changed]).is_go());
+}
+
+#[test]
+fn a_bundle_without_a_signature_is_told_where_none_is_asked_for() {
+    let mut unsigned = good();
+    unsigned.is_signed = false;
+    let decision = opens(&policy(""), std::slice::from_ref(&unsigned));
+    let note = format!(
+        "run {} is not signed, and the policy names no key in `signed_by`",
+        unsigned.run
+    );
+    assert_eq!(decision.notes, [note]);
+    let terms = policy("evidence: { signed_by: [ci.pub] }");
+    assert_eq!(decided(&terms, &[unsigned]).notes, [""; 0]);
 }
 
 #[test]
@@ -135,7 +173,7 @@ fn bundles_add_up() {
 }
 
 #[test]
-fn two_builds_of_one_server_are_told_or_close_the_gate() {
+fn two_builds_of_one_server_close_the_gate_or_are_told() {
     let held = [said(Eof, Held), said(Effects, Held)];
     let (mut first, second) = (
         run(9, vec![ran(Idle, &held)]),
@@ -148,16 +186,18 @@ fn two_builds_of_one_server_are_told_or_close_the_gate() {
     );
     let order = [first.run.clone(), second.run.clone()];
     let bundles = [first, second];
-    let decision = opens(&policy(""), &bundles);
+    let lenient = policy("evidence: { same_build: false }");
+    let decision = opens(&lenient, &bundles);
     assert_eq!(decision.notes.len(), 1);
     assert!(
         order.iter().all(|run| decision.notes[0].contains(run)),
         "{told}"
     );
-    let strict = policy("evidence: { same_build: true }");
-    let decision = decided(&strict, &bundles);
-    assert_eq!(decision.reasons[0].kind, ReasonKind::SeveralBuilds);
-    assert_eq!(decision.reasons.len(), 1);
+    for strict in ["", "evidence: { complete: true }"] {
+        let decision = decided(&policy(strict), &bundles);
+        assert_eq!(decision.reasons[0].kind, ReasonKind::SeveralBuilds);
+        assert_eq!(decision.reasons.len(), 1);
+    }
 }
 
 #[test]

@@ -215,7 +215,9 @@ fn a_question_that_does_not_arise_at_one_moment_is_met_at_another() {
 fn a_question_that_a_drill_leaves_out_is_not_met_where_it_is_named() {
     let held = [said(Eof, Held), said(Effects, Held)];
     let evidence = [run(1, vec![left_out(ran(Idle, &held), Ownership)])];
-    opens(&rule("servers: ['*']"), &evidence);
+    let decision = opens(&rule("servers: ['*']"), &evidence);
+    let note = "the drill of deploy leaves ownership out: it has none";
+    assert_eq!(decision.notes, [note]);
     let ownership = rule("servers: ['*'], questions: [ownership]");
     let because = "the drill of deploy leaves ownership out: it has none";
     closes(&ownership, &evidence, ReasonKind::LeftOut, because);
@@ -255,13 +257,18 @@ fn accepting_what_is_known_accepts_nothing_else() {
 }
 
 #[test]
-fn a_known_answer_that_holds_is_met_and_told() {
+fn a_known_answer_that_holds_is_in_the_way() {
     let mut evidence = good();
     evidence.results.trials[0].stale_known = vec![Eof];
     evidence.results.trials[0].verdict = crate::report::TrialVerdict::Broken;
-    let decision = opens(&policy(""), &[evidence]);
-    let note = "eof of deploy::idle held, and its drill still lists it as known";
-    assert_eq!(decision.notes, [note]);
+    let because =
+        "eof of deploy holds at idle, and its drill lists it as known: take it out of `known`";
+    for rules in ["servers: ['*']", "servers: ['*'], known: accept"] {
+        let evidence = std::slice::from_ref(&evidence);
+        closes(&rule(rules), evidence, ReasonKind::Stale, because);
+    }
+    let effects = rule("servers: ['*'], questions: [effects]");
+    opens(&effects, &[evidence]);
 }
 
 #[test]

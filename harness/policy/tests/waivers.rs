@@ -189,3 +189,38 @@ fn of_two_waivers_for_the_same_one_that_lasts_is_enough() {
     assert_eq!(kinds, [ReasonKind::WaiverEnded]);
     assert_eq!(decision.waived.len(), 1);
 }
+
+#[test]
+fn of_two_waivers_that_are_the_same_the_second_is_in_the_way() {
+    let waiver = format!("{{ question: eof, server: deploy, {BECAUSE}, until: 2027-02-28 }}");
+    let decision = decided(
+        &policy(&format!("waivers: [{waiver}, {waiver}]")),
+        &[broken()],
+    );
+    only(
+        &decision,
+        ReasonKind::WaiverUnneeded,
+        "the waiver of eof of deploy is not needed: one before it is for the same; take it out (jane@example.org)",
+    );
+    assert_eq!(decision.waived.len(), 1);
+    assert_eq!(decision.rules[0].waived, 1);
+}
+
+#[test]
+fn an_answer_that_two_waivers_excuse_is_counted_once() {
+    let policy = policy(&format!(
+        "waivers:\n- {{ question: eof, server: deploy, {BECAUSE}, until: 2027-02-27 }}\n\
+         - {{ question: eof, server: 'dep*', {BECAUSE}, until: 2027-02-28 }}\n"
+    ));
+    let decision = opens(&policy, &[broken()]);
+    assert_eq!(decision.headline(), "GO: 3 answers held, 1 waived");
+}
+
+#[test]
+fn a_drill_that_lists_as_known_what_holds_cannot_be_waived() {
+    let mut evidence = good();
+    evidence.results.trials[0].stale_known = vec![Eof];
+    let decision = decided(&waiving("until: 2027-02-28"), &[evidence]);
+    let kinds: Vec<ReasonKind> = decision.reasons.iter().map(|r| r.kind).collect();
+    assert_eq!(kinds, [ReasonKind::Stale, ReasonKind::WaiverUnneeded]);
+}
