@@ -32,8 +32,9 @@ use crate::judge::{Repeat, Verdict, together};
 use crate::report::{self, Style};
 use crate::spec::{self, CrashPoint, Mistakes};
 use crate::{policy, roles, trial};
-use args::{Cli, Colour, Folders, Verb};
+use args::{Cli, Colour, ControlsFormat, Folders, Format, Verb};
 use exit::Ended;
+use github::Silence;
 use merge::MergeArgs;
 use population::Places;
 
@@ -66,7 +67,31 @@ pub fn main() -> ExitCode {
         Colour::Always => anstream::ColorChoice::Always.write_global(),
         Colour::Never => anstream::ColorChoice::Never.write_global(),
     }
-    obey(&cli).into()
+    let silence = silence(&cli);
+    let ended = obey(&cli);
+    if let Some(silence) = silence {
+        silence.end();
+    }
+    ended.into()
+}
+
+/// What keeps GitHub from taking a server's words for commands, in a step of a job.
+fn silence(cli: &Cli) -> Option<Silence> {
+    let for_people = match &cli.verb {
+        Some(Verb::Schema { .. }) => false,
+        Some(Verb::Judge { json, .. }) => !json,
+        Some(Verb::Controls { format, .. }) => *format == ControlsFormat::Table,
+        Some(Verb::Gate(args)) => args.format == gate::Show::Pretty,
+        Some(Verb::Diff(args)) => args.format == diff::Show::Pretty,
+        Some(_) => true,
+        None => match cli.run.format {
+            // It has one of its own, which ends before its annotations.
+            Format::Github if !cli.run.quiet => return None,
+            Format::Json => cli.run.quiet,
+            _ => true,
+        },
+    };
+    Silence::of_command(for_people)
 }
 
 fn obey(cli: &Cli) -> Ended {

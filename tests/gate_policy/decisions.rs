@@ -180,6 +180,47 @@ fn the_decision_is_told_to_machines_and_to_a_page() {
 
 /// A server's own words stand in the sentence: its stdout is quoted where it is no JSON-RPC.
 #[test]
+fn in_a_job_of_github_nothing_that_is_shown_is_taken_for_a_command() {
+    let ground = drilled();
+    policy(&ground, "");
+    let run = ground.run();
+    let run = run.file_name().unwrap().to_str().unwrap();
+    let fenced = |text: &str| {
+        let lines: Vec<&str> = text.lines().collect();
+        let token = lines
+            .first()
+            .and_then(|line| line.strip_prefix("::stop-commands::"));
+        token.is_some_and(|token| lines.last() == Some(&format!("::{token}::").as_str()))
+    };
+    let in_job = |arguments: &[&str]| {
+        let mut command = ground.command([]);
+        say(command.args(arguments).env("GITHUB_ACTIONS", "true"))
+    };
+    for shown in [
+        vec!["show"],
+        vec!["gate", "--policy", "release.yaml"],
+        vec!["controls"],
+        vec!["verify", &format!("reports/runs/{run}")],
+        vec!["diff", run, run],
+        vec!["idle"],
+    ] {
+        let said = in_job(&shown);
+        assert!(fenced(&said.out), "{shown:?}: {said}");
+    }
+    // What a program reads is whole, and fenced all the same.
+    let json = ["gate", "--policy", "release.yaml", "--format", "json"];
+    let said = in_job(&json);
+    assert!(serde_json::from_str::<Value>(&said.out).is_ok(), "{said}");
+    assert!(fenced(&said.err), "{said}");
+    // Annotations are commands: the fence ends before them.
+    let said = in_job(&["--format", "github"]);
+    assert_eq!(said.out.matches("::stop-commands::").count(), 1, "{said}");
+    assert!(!said.err.contains("::stop-commands::"), "{said}");
+    let outside = gate(&ground, &[]);
+    assert!(!outside.out.contains("::stop-commands::"), "{outside}");
+}
+
+#[test]
 fn what_a_server_says_is_text_in_every_form() {
     let ground = Ground::new();
     let hostile = "\\u001b[2J| <script>alert(1)</script> [x](https://e.example)";

@@ -40,6 +40,7 @@ impl Ground {
         for name in [
             "CI",
             "CARGO_DRILL_CELL",
+            "GITHUB_ACTIONS",
             "GITHUB_STEP_SUMMARY",
             "NO_COLOR",
             "CLICOLOR",
