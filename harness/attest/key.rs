@@ -46,8 +46,10 @@ pub enum KeyError {
         .0.display()
     )]
     NotPrivate(PathBuf),
+    #[error("{} is a public key: it is the private one, which belongs to it, that signs", .0.display())]
+    IsPublic(PathBuf),
     #[error(
-        "{} is no public key: give one in PEM (`openssl pkey -in KEY -pubout`) or as ssh-keygen writes it to KEY.pub",
+        "{} is no public key of ed25519 or P-256: give one in PEM (`openssl pkey -in KEY -pubout`) or as ssh-keygen writes it to KEY.pub",
         .0.display()
     )]
     NotPublic(PathBuf),
@@ -81,6 +83,9 @@ impl PrivateKey {
         let text = text_of(path)?;
         if text.contains("-----BEGIN ENCRYPTED PRIVATE KEY-----") {
             return Err(KeyError::Encrypted(path.to_owned()));
+        }
+        if text.contains("-----BEGIN PUBLIC KEY-----") || text.starts_with("ssh-") {
+            return Err(KeyError::IsPublic(path.to_owned()));
         }
         if text.contains("-----BEGIN OPENSSH PRIVATE KEY-----") {
             return Self::from_openssh(&text, path);
@@ -184,7 +189,12 @@ fn text_of(path: &Path) -> Result<String, KeyError> {
         path: path.to_owned(),
         source,
     };
-    let size = fs::metadata(path).map_err(unreadable)?.len();
+    // A secret may be mounted as a link, so links are followed.
+    let metadata = fs::metadata(path).map_err(unreadable)?;
+    if !metadata.is_file() {
+        return Err(unreadable(io::Error::other("it is no file")));
+    }
+    let size = metadata.len();
     if size > LARGEST {
         let too_large = io::Error::other(format!("it has {size} bytes, which no key has"));
         return Err(unreadable(too_large));
@@ -268,7 +278,7 @@ mod tests {
         made_by("ssh-keygen", &arguments, folder.path());
         let said = |name: &str| PrivateKey::read(&at(name)).unwrap_err().to_string();
         assert!(said("locked").contains("is encrypted"));
-        assert!(said("locked.pub").contains("openssl genpkey"));
+        assert!(said("locked.pub").contains("is a public key"));
         assert!(said("absent").contains("failed to read the key"));
         fs::write(at("empty"), "").unwrap();
         assert!(said("empty").contains("is no private key"));

@@ -81,19 +81,20 @@ impl<'v> Listed<'v> {
         path.clone_into(&mut self.last);
         self.files += 1;
         if self.pass(Some(path)) {
-            match read_file(&self.folder.join(path), path) {
+            let file = self.folder.join(path);
+            let size = file.symlink_metadata().map(|metadata| metadata.len());
+            if size.as_ref().is_ok_and(|size| *size != entry.size) {
+                // However large it has become, it need not be read.
+                self.findings
+                    .add(path, "it was changed: its size is another");
+                return;
+            }
+            match read_file(&file, path) {
                 Ok((found, end)) => {
                     if found != *entry {
                         self.findings.add(path, "it was changed");
                     }
-                    if let Some(end) = end {
-                        if self.ends.get(path) != Some(&end) {
-                            let what =
-                                "the manifest names another end of it: lines were cut off or added";
-                            self.findings.add(path, what);
-                        }
-                        self.journals.insert(path.to_owned(), end);
-                    }
+                    self.journals.extend(end.map(|end| (path.to_owned(), end)));
                 }
                 Err(error) => self
                     .findings
@@ -162,10 +163,24 @@ impl<'v> Listed<'v> {
             let what = "the links and special files in the folder are not those that it names";
             self.findings.add(MANIFEST, what);
         }
-        for path in self.ends.keys() {
-            if !self.journals.contains_key(path) {
-                self.findings.add(path.as_str(), "it is missing");
+        for (path, end) in &self.ends {
+            match self.journals.get(path) {
+                None if self.folder.join(path).symlink_metadata().is_ok() => {}
+                None => self.findings.add(path.as_str(), "it is missing"),
+                Some(found) if found != end => {
+                    let what = "the manifest names another end of it: lines were cut off or added";
+                    self.findings.add(path.as_str(), what);
+                }
+                Some(_) => {}
             }
+        }
+        for path in self
+            .journals
+            .keys()
+            .filter(|path| !self.ends.contains_key(*path))
+        {
+            self.findings
+                .add(path.as_str(), "the manifest does not say where it ends");
         }
     }
 }

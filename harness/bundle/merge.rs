@@ -70,6 +70,19 @@ pub struct Merged {
     pub manifest: Manifest,
 }
 
+impl Merged {
+    /// How many trials no bundle had run, by the reason.
+    pub fn not_run(&self) -> BTreeMap<&str, usize> {
+        let mut reasons = BTreeMap::new();
+        for entry in &self.manifest.facts.population {
+            if let Some(reason) = &entry.not_run {
+                *reasons.entry(reason.as_str()).or_default() += 1;
+            }
+        }
+        reasons
+    }
+}
+
 /// One of the bundles.
 struct Part {
     folder: PathBuf,
@@ -224,6 +237,7 @@ fn facts_of(parts: &[Part], order: &Order<'_>) -> Result<RunFacts, MergeError> {
     })?;
     Ok(RunFacts {
         partition: None,
+        signer: None,
         ..facts
     })
 }

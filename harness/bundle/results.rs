@@ -14,7 +14,7 @@ use super::finding::Findings;
 use super::shards::SHARDS;
 use super::sign::{Told, told};
 use super::stream::{self, Fields, Items};
-use super::trial::{self, Seen, is_plain};
+use super::trial::{self, Commands, Seen, is_plain};
 use crate::journal;
 use crate::report::{INTERRUPTED, Population, TrialResult, TrialVerdict};
 
@@ -45,6 +45,8 @@ pub(super) struct Checked<'v> {
     pub not_run: BTreeMap<String, u64>,
     /// Trials that a run which was killed did not come to, or did not end.
     missing: u64,
+    /// Trials that were being run when the run was interrupted.
+    cut_short: u64,
 }
 
 impl<'v> Checked<'v> {
@@ -66,6 +68,7 @@ impl<'v> Checked<'v> {
             trials: 0,
             not_run: BTreeMap::new(),
             missing: 0,
+            cut_short: 0,
         }
     }
 
@@ -162,7 +165,12 @@ impl<'v> Checked<'v> {
 
     pub fn state(&self, finished: Option<&str>) -> State {
         match (finished, self.missing) {
-            (Some(_), 0) => State::Complete,
+            (Some(_), 0) if self.cut_short == 0 => State::Complete,
+            (Some(_), 0) => State::Incomplete(format!(
+                "it was interrupted in the middle of {} of {} trials",
+                self.cut_short,
+                self.population.len()
+            )),
             (Some(_), missing) => State::Incomplete(format!(
                 "it was interrupted, and {missing} of {} trials were not run",
                 self.population.len()
@@ -176,7 +184,11 @@ impl<'v> Checked<'v> {
 }
 
 /// Checks every trial of the results, side by side.
-pub(super) fn check_results(folder: &Path, checked: &mut Checked<'_>) -> io::Result<Seen> {
+pub(super) fn check_results(
+    folder: &Path,
+    checked: &mut Checked<'_>,
+    commands: &Commands,
+) -> io::Result<Seen> {
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
     let (give, take) = sync_channel::<TrialResult>(WAITING);
     let take = Mutex::new(take);
@@ -184,7 +196,7 @@ pub(super) fn check_results(folder: &Path, checked: &mut Checked<'_>) -> io::Res
     let is_sealed_alone = !checked.has_finished || checked.is_joined;
     std::thread::scope(|scope| {
         let started: Vec<_> = (0..threads)
-            .map(|_| scope.spawn(|| work(folder, &take, is_sealed_alone, findings)))
+            .map(|_| scope.spawn(|| work(folder, &take, is_sealed_alone, commands, findings)))
             .collect();
         let mut results = Results { checked, give };
         let read = stream::read(&folder.join(RESULTS), &mut results);
@@ -206,7 +218,9 @@ pub(super) fn check_results(folder: &Path, checked: &mut Checked<'_>) -> io::Res
                 .map_err(|_| io::Error::other("the judge panicked"))?;
             all.events += seen.events;
             all.answers += seen.answers;
+            all.cut_short += seen.cut_short;
         }
+        checked.cut_short = all.cut_short;
         Ok(all)
     })
 }
@@ -235,6 +249,7 @@ fn work(
     folder: &Path,
     take: &Mutex<Receiver<TrialResult>>,
     is_sealed_alone: bool,
+    commands: &Commands,
     findings: &Findings,
 ) -> Seen {
     let mut all = Seen::default();
@@ -248,8 +263,9 @@ fn work(
                 trial::check_seal(folder, bundle, findings);
             }
         }
-        let seen = trial::check(folder, &result, findings);
+        let seen = trial::check(folder, &result, commands, findings);
         all.events += seen.events;
         all.answers += seen.answers;
+        all.cut_short += seen.cut_short;
     }
 }

@@ -1,7 +1,6 @@
 //! What is kept of bundles that were joined: their manifests, and who signed them.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use serde::de::MapAccess;
@@ -12,6 +11,7 @@ use super::signature::{self, Held};
 use super::stream::{self, Entries, Fields};
 use super::trial::is_plain;
 use crate::attest::PublicKey;
+use crate::journal::regular;
 use crate::report::{FileEntry, JournalEnd, MANIFEST, SEAL, Shard, digest};
 
 /// Where a bundle that was joined from others keeps their manifests.
@@ -32,7 +32,7 @@ pub(super) fn check_shard(
         return findings.add(place, "its name leads out of the bundle");
     }
     let kept = folder.join(SHARDS).join(&shard.run);
-    let found = fs::File::open(kept.join(MANIFEST)).and_then(|file| digest(file, |_| {}));
+    let found = regular::open(&kept.join(MANIFEST)).and_then(|file| digest(file, |_| {}));
     let found = found.map(|entry| entry.sha256).unwrap_or_default();
     if found != *expected {
         findings.add(&place, "it is not the manifest that was joined");
@@ -75,7 +75,7 @@ impl<'de> Fields<'de> for Seals<'_> {
                 if !is_seal || path.starts_with("..") {
                     return;
                 }
-                let found = fs::File::open(self.folder.join(&path)).and_then(|f| digest(f, |_| {}));
+                let found = regular::open(&self.folder.join(&path)).and_then(|f| digest(f, |_| {}));
                 if found.ok().as_ref() != Some(&entry) {
                     let what = "it is not the seal that the bundle had from which it was joined";
                     self.findings.add(path, what);

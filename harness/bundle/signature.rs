@@ -1,12 +1,12 @@
 //! Checks who signed a bundle, and that what was signed is this bundle.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use super::finding::Findings;
 use super::sign::{RUN, TEST_RESULT, TestResult, Told, overall};
 use crate::attest::{Algorithm, Envelope, PublicKey, Statement};
+use crate::journal::regular;
 use crate::report::{ATTESTATION, JournalEnd, MANIFEST, SIGNER};
 
 /// Who signed.
@@ -30,6 +30,8 @@ pub enum Signature {
 pub(super) struct Held {
     pub run: String,
     pub manifest_sha256: String,
+    /// The key that the manifest says will sign it.
+    pub signer: Option<String>,
     pub is_complete: bool,
     pub journals: BTreeMap<String, JournalEnd>,
     /// How each trial would be told, by name.
@@ -43,10 +45,13 @@ pub(super) fn check(
     held: &Held,
     findings: &Findings,
 ) -> Signature {
-    let text = match fs::read_to_string(folder.join(ATTESTATION)) {
+    let text = match regular::read_text(&folder.join(ATTESTATION)) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            if !trusted.is_empty() {
+            if let Some(key) = &held.signer {
+                let what = format!("it is missing: the manifest says that the key {key} signs it");
+                findings.add(ATTESTATION, what);
+            } else if !trusted.is_empty() {
                 findings.add(ATTESTATION, "the bundle is not signed, and a key was named");
             }
             return Signature::Unsigned;
@@ -56,8 +61,11 @@ pub(super) fn check(
             return Signature::Invalid;
         }
     };
-    let brought = fs::read_to_string(folder.join(SIGNER)).ok();
+    let brought = regular::read_text(&folder.join(SIGNER)).ok();
     let brought = brought.and_then(|pem| PublicKey::parse(&pem));
+    if brought.is_none() && folder.join(SIGNER).symlink_metadata().is_ok() {
+        findings.add(SIGNER, "it is no public key");
+    }
     let mut signature = None;
     let mut kinds = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -106,12 +114,12 @@ pub(super) fn check_kept(
     findings: &Findings,
 ) {
     let own = Findings::default();
-    let text = fs::read_to_string(folder.join(ATTESTATION));
+    let text = regular::read_text(&folder.join(ATTESTATION));
     match text {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && trusted.is_empty() => return,
         Err(error) => own.add(ATTESTATION, format!("it cannot be read: {error}")),
         Ok(text) => {
-            let brought = fs::read_to_string(folder.join(SIGNER)).ok();
+            let brought = regular::read_text(&folder.join(SIGNER)).ok();
             let brought = brought.and_then(|pem| PublicKey::parse(&pem));
             for line in text.lines() {
                 let envelope = serde_json::from_str::<Envelope>(line).map_err(|e| e.to_string());
@@ -150,7 +158,14 @@ fn signer(
         return Ok(signed(&key, true));
     }
     if !trusted.is_empty() {
-        return Err("no key that was named made its signature".to_owned());
+        let by = brought.map(|key| (key, signers(std::slice::from_ref(key))));
+        return Err(match by {
+            Some((key, Ok(Some(_)))) => format!(
+                "no key that was named made its signature: it is by the key in {SIGNER}, {}",
+                key.id()
+            ),
+            _ => "no key that was named made its signature".to_owned(),
+        });
     }
     let Some(brought) = brought else {
         return Err(format!(

@@ -1,8 +1,7 @@
 //! Reads the long files of a bundle an entry at a time.
 
 use std::fmt;
-use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, Read as _};
 use std::marker::PhantomData;
 use std::path::Path;
 
@@ -11,6 +10,11 @@ use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor,
 };
 use serde_json::{Map, Value};
+
+use crate::journal::regular;
+
+/// The most of a file that is read, in bytes; the manifest of ten thousand trials has less.
+const LARGEST: u64 = 256 * 1024 * 1024;
 
 /// What a reader of an object's fields does with the field of this name: reads its value from where it stands, or leaves
 /// it, to be kept as a value.
@@ -24,8 +28,8 @@ pub(super) fn read<F: for<'de> Fields<'de>>(
     file: &Path,
     fields: &mut F,
 ) -> Result<Map<String, Value>, String> {
-    let open = File::open(file).map_err(|error| format!("it cannot be read: {error}"))?;
-    let mut reader = serde_json::Deserializer::from_reader(BufReader::new(open));
+    let open = regular::open(file).map_err(|error| format!("it cannot be read: {error}"))?;
+    let mut reader = serde_json::Deserializer::from_reader(BufReader::new(open.take(LARGEST)));
     let read = reader.deserialize_map(Object(fields));
     let rest = read.map_err(|error| format!("it cannot be read: {error}"))?;
     reader

@@ -1,7 +1,6 @@
 //! Checks one trial: its journal, its answers, and what the results say of it.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::finding::Findings;
-use crate::journal::{Event, Line, Secrets, hex, read};
+use crate::journal::{Event, Line, Secrets, hex, read, regular};
 use crate::judge::{self, Answer, Judgement, Repeat, together};
 use crate::report::{SEAL, Seal, TrialName, TrialResult, TrialVerdict};
 use crate::spec::Drill;
@@ -20,10 +19,20 @@ use crate::trial::ANSWERS;
 pub(super) struct Seen {
     pub events: u64,
     pub answers: u64,
+    /// Trials that were cut short.
+    pub cut_short: u64,
 }
 
+/// The command of each drill's server, as the manifest has it.
+pub(super) type Commands = BTreeMap<String, Vec<String>>;
+
 /// Checks a trial that was run, all of its repeats, and what `result` says of it.
-pub(super) fn check(run: &Path, result: &TrialResult, findings: &Findings) -> Seen {
+pub(super) fn check(
+    run: &Path,
+    result: &TrialResult,
+    commands: &Commands,
+    findings: &Findings,
+) -> Seen {
     let mut seen = Seen::default();
     let mut repeats = Vec::new();
     for bundle in result.bundles() {
@@ -31,7 +40,7 @@ pub(super) fn check(run: &Path, result: &TrialResult, findings: &Findings) -> Se
             findings.add(&result.name, "its folder's name leads out of the bundle");
             return seen;
         }
-        match check_folder(run, &bundle, &result.name, &mut seen, findings) {
+        match check_folder(run, &bundle, result, commands, &mut seen, findings) {
             Some(repeat) => repeats.push(repeat),
             None => return seen,
         }
@@ -49,12 +58,17 @@ pub(super) fn is_plain(name: &str) -> bool {
 fn check_folder(
     run: &Path,
     bundle: &str,
-    trial: &str,
+    result: &TrialResult,
+    commands: &Commands,
     seen: &mut Seen,
     findings: &Findings,
 ) -> Option<Repeat> {
     let folder = run.join(bundle);
     let at = |name: &str| format!("{bundle}/{name}");
+    if !folder.symlink_metadata().is_ok_and(|it| it.is_dir()) {
+        findings.add(bundle, "it is no folder");
+        return None;
+    }
     let recorded = match read(&folder.join("journal.jsonl")) {
         Ok(recorded) => recorded,
         Err(error) => {
@@ -66,8 +80,13 @@ fn check_folder(
         findings.add(at("journal.jsonl"), "it ends in the middle of a line");
     }
     seen.events += recorded.lines.len() as u64;
-    is_of(trial, &recorded.lines, &at("journal.jsonl"), findings);
-    let drill = match fs::read(folder.join("drill.json")) {
+    is_of(
+        &result.name,
+        &recorded.lines,
+        &at("journal.jsonl"),
+        findings,
+    );
+    let drill = match regular::read(&folder.join("drill.json")) {
         Ok(drill) => drill,
         Err(error) => {
             findings.add(at("drill.json"), format!("it cannot be read: {error}"));
@@ -91,9 +110,20 @@ fn check_folder(
             return None;
         }
     };
+    // Of another drill of this name, in another run, say.
+    let is_this = commands
+        .get(&result.drill)
+        .is_none_or(|command| !drill.redact.is_empty() || *command == drill.server.command);
+    if drill.drill != result.drill || !is_this {
+        findings.add(
+            at("drill.json"),
+            "its server is not the one that the manifest names",
+        );
+    }
     let repeat = Repeat::judged(&drill, &recorded.lines);
     seen.answers += repeat.judgement.answers.len() as u64;
-    let written = fs::read(folder.join(ANSWERS)).map_err(|error| error.to_string());
+    seen.cut_short += u64::from(repeat.cut_short);
+    let written = regular::read(&folder.join(ANSWERS)).map_err(|error| error.to_string());
     let written = written.and_then(|text| {
         serde_json::from_slice::<Judgement>(&text).map_err(|error| error.to_string())
     });
@@ -119,7 +149,7 @@ fn check_folder(
 fn check_incidents(folder: &Path, drill: &Drill, lines: &[Line], place: &str, findings: &Findings) {
     let expected = serde_json::to_value(judge::incidents(drill, lines)).unwrap_or_default();
     let is_none = expected.as_array().is_none_or(Vec::is_empty);
-    let written = fs::read(folder.join("incidents.json"));
+    let written = regular::read(&folder.join("incidents.json"));
     let is_equal = match written {
         Ok(text) => serde_json::from_slice::<Value>(&text).is_ok_and(|found| found == expected),
         Err(error) => is_none && error.kind() == std::io::ErrorKind::NotFound,
@@ -260,7 +290,7 @@ fn answers_differ(written: &[Answer], judged: &[Answer]) -> Vec<String> {
 pub(super) fn check_seal(run: &Path, bundle: &str, findings: &Findings) {
     let folder = run.join(bundle);
     let at = |name: &str| format!("{bundle}/{name}");
-    let read = fs::read(folder.join(SEAL)).map_err(|error| error.to_string());
+    let read = regular::read(&folder.join(SEAL)).map_err(|error| error.to_string());
     let sealed =
         read.and_then(|text| serde_json::from_slice::<Seal>(&text).map_err(|e| e.to_string()));
     let sealed = match sealed {

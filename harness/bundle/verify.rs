@@ -1,7 +1,6 @@
 //! Goes through a bundle once and gathers what is wrong with it.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -13,8 +12,10 @@ use super::results::{Checked, RESULTS, State, check_results};
 use super::shards::check_shard;
 use super::signature::{self, Held, Signature};
 use super::stream;
+use super::trial::Commands;
 use crate::attest::PublicKey;
-use crate::report::{MANIFEST, Shard, digest};
+use crate::journal::regular;
+use crate::report::{DrillFacts, MANIFEST, Shard, digest};
 
 /// What was found out about a bundle.
 #[derive(Debug, Clone)]
@@ -53,13 +54,15 @@ impl Verification {
 /// The folder cannot be read, or holds no bundle.
 pub fn verify(folder: &Path, trusted: &[PublicKey]) -> io::Result<Verification> {
     let findings = Findings::default();
-    if !folder.join(MANIFEST).exists() {
+    // What is no file is there, too, and said to be none.
+    let is_there = |name: &str| folder.join(name).symlink_metadata().is_ok();
+    if !is_there(MANIFEST) {
         if folder.join("parts").is_dir() {
             return Err(io::Error::other(
                 "it holds the parts of a run of nextest, which `cargo drill merge` makes into a bundle",
             ));
         }
-        if !folder.join(RESULTS).exists() {
+        if !is_there(RESULTS) {
             return Err(io::Error::other(
                 "it holds no bundle: neither manifest.json nor results.json is there",
             ));
@@ -67,7 +70,7 @@ pub fn verify(folder: &Path, trusted: &[PublicKey]) -> io::Result<Verification> 
         findings.add(MANIFEST, "it is missing");
     }
     let mut listed = Listed::in_folder(folder, &findings)?;
-    let head = if folder.join(MANIFEST).exists() {
+    let head = if is_there(MANIFEST) {
         stream::read(&folder.join(MANIFEST), &mut listed).unwrap_or_else(|because| {
             findings.add(MANIFEST, because);
             serde_json::Map::new()
@@ -81,6 +84,7 @@ pub fn verify(folder: &Path, trusted: &[PublicKey]) -> io::Result<Verification> 
         listed.finish();
     }
     listed.check_drills(head.get("drills"));
+    check_schema(MANIFEST, &head, &findings);
     let Listed {
         files,
         journals,
@@ -89,7 +93,7 @@ pub fn verify(folder: &Path, trusted: &[PublicKey]) -> io::Result<Verification> 
     } = listed;
 
     let mut checked = Checked::new(folder, population, finished.is_some(), &findings);
-    let seen = check_results(folder, &mut checked)?;
+    let seen = check_results(folder, &mut checked, &commands(head.get("drills")))?;
     let run = text("run").unwrap_or_default();
     if checked.run.as_deref() != Some(run.as_str()) {
         findings.add(RESULTS, "it is of another run than the manifest");
@@ -100,13 +104,14 @@ pub fn verify(folder: &Path, trusted: &[PublicKey]) -> io::Result<Verification> 
     for shard in serde_json::from_value::<Vec<Shard>>(shards).unwrap_or_default() {
         check_shard(folder, &shard, trusted, &findings);
     }
-    let manifest_sha256 = match fs::File::open(folder.join(MANIFEST)) {
+    let manifest_sha256 = match regular::open(&folder.join(MANIFEST)) {
         Ok(file) => digest(file, |_| {})?.sha256,
         Err(_) => String::new(),
     };
     let of_bundle = Held {
         run: run.clone(),
         manifest_sha256,
+        signer: text("signer"),
         is_complete: state == State::Complete,
         journals,
         told: checked.told,
@@ -134,4 +139,27 @@ pub fn verify(folder: &Path, trusted: &[PublicKey]) -> io::Result<Verification> 
         findings,
         more,
     })
+}
+
+/// A version of the shape that this tool does not know may mean something else.
+fn check_schema(place: &str, head: &serde_json::Map<String, Value>, findings: &Findings) {
+    match head.get("schema").and_then(Value::as_u64) {
+        Some(1) => {}
+        Some(other) => {
+            let what =
+                format!("its schema is {other}, and this tool knows 1: use the tool that wrote it");
+            findings.add(place, what);
+        }
+        None if head.is_empty() => {}
+        None => findings.add(place, "it does not say which schema it has"),
+    }
+}
+
+fn commands(drills: Option<&Value>) -> Commands {
+    let drills =
+        drills.and_then(|drills| serde_json::from_value::<Vec<DrillFacts>>(drills.clone()).ok());
+    let named = drills.unwrap_or_default().into_iter();
+    named
+        .map(|drill| (drill.drill, drill.server.command))
+        .collect()
 }

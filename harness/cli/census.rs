@@ -84,6 +84,8 @@ pub fn facts(plan: &Plan, places: &Places, fixture: Option<&Path>, of_servers: b
         .map(|(candidate, reason)| entry(candidate, Some(reason.clone())));
     RunFacts {
         commit: Commit::at(places.drills.parent().unwrap_or(&places.drills)),
+        interrupted: false,
+        signer: None,
         partition: plan.slice.map(|slice| slice.to_string()),
         shards: Vec::new(),
         cell: None,

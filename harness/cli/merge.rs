@@ -11,7 +11,8 @@ use super::population::{Places, Population, find_fixture};
 use super::{complain, places, say, show_mistakes, shown};
 use crate::attest::{KeyError, PrivateKey, PublicKey};
 use crate::bundle::{Merged, Order, merge as join};
-use crate::report::{Closing, Results, RunFacts, Style, in_ci, render_closing, render_table};
+use crate::journal::printable;
+use crate::report::{self, Closing, Results, RunFacts, Style, in_ci, render_closing, render_table};
 
 /// What `cargo drill merge` was asked for.
 pub struct MergeArgs<'a> {
@@ -87,9 +88,21 @@ fn show(merged: &Merged, begun: Instant, joined: usize) -> Ended {
     };
     let table = render_table(&merged.results, &style);
     let below = render_closing(&closing, &style);
-    let covered = merged.manifest.facts.population.len();
-    let said = say(&format!(
-        "{table}\n{below}{joined} bundles cover the {covered} trials there are, each exactly once.\n"
-    ));
+    let all = merged.manifest.facts.population.len();
+    let is_run = |entry: &&report::Population| entry.not_run.is_none();
+    let run = merged
+        .manifest
+        .facts
+        .population
+        .iter()
+        .filter(is_run)
+        .count();
+    let mut covered = format!(
+        "{joined} bundles account for all {all} trials: {run} were run, each in exactly one of them"
+    );
+    for (reason, count) in &merged.not_run() {
+        covered += &format!("; {count} in none, {}", printable(reason));
+    }
+    let said = say(&format!("{table}\n{below}{covered}.\n"));
     Ended::of(&merged.results, in_ci()).max(said)
 }

@@ -109,6 +109,7 @@ fn tests() -> Result<Conclusion, String> {
     let results = suite.writer.so_far();
     let facts = RunFacts {
         cell: suite.cell_used(),
+        interrupted: *suite.interrupted.borrow(),
         population: as_run(facts.population, &results, census::FILTERED_OUT),
         ..facts
     };

@@ -150,6 +150,7 @@ fn play(
 
     let facts = RunFacts {
         cell: suite.cell_used(),
+        interrupted: *interrupted.borrow(),
         population: as_run(facts.population, &suite.writer.so_far(), INTERRUPTED),
         ..facts
     };

@@ -66,7 +66,7 @@ fn render(verification: &Verification, style: &Style) -> String {
         Signature::Unsigned => {
             "not signed: whoever could write to this folder could have written all of it".to_owned()
         }
-        Signature::Invalid => "its signature is worth nothing".to_owned(),
+        Signature::Invalid => "its signature counts for nothing here".to_owned(),
         Signature::Signed {
             key,
             algorithm,
@@ -80,7 +80,10 @@ fn render(verification: &Verification, style: &Style) -> String {
     let _ = writeln!(text, "{}", style.sentence(&signed, 0));
     let run = printable(&verification.run);
     let verdict = match (&verification.state, verification.findings.len()) {
-        (_, 1..) => style.red(&format!("run {run} is not as it was written")),
+        (_, 1..) if run.is_empty() => style.red("this is no whole bundle"),
+        (_, 1..) => style.red(&format!(
+            "run {run} is not as it was written, or not signed by whom it should be"
+        )),
         (State::Incomplete(because), 0) => {
             style.red(&format!("run {run} is incomplete: {}", printable(because)))
         }

@@ -3,16 +3,19 @@
 //! `hash` is the SHA-256, in hex, of the RFC 8785 canonical form of the line without its `hash`. The first line's `prev`
 //! is 64 zeros. A chain alone does not show that its tail was cut; the manifest holds the final count and hash.
 
-use std::io::{self, BufRead};
+use std::io::{self, BufRead as _, Read as _};
 use std::path::Path;
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::Line;
+use super::{Line, regular};
 
 /// The `prev` of the first line.
 pub const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
+/// The longest line that is read, in bytes.
+const LONGEST_LINE: u64 = 64 * 1024 * 1024;
 
 /// Why a journal cannot be read, or cannot be believed.
 #[derive(Debug, thiserror::Error)]
@@ -53,16 +56,27 @@ pub fn hash(line: &Value) -> Result<String, serde_json::Error> {
 
 /// Reads a journal and checks its chain.
 pub fn read(path: &Path) -> Result<Recorded, ChainError> {
-    let mut file = io::BufReader::new(std::fs::File::open(path)?);
+    let mut file = io::BufReader::new(regular::open(path)?);
     let mut lines = Vec::new();
     let mut prev = GENESIS.to_owned();
     let mut text = Vec::new();
     loop {
         text.clear();
-        if file.read_until(b'\n', &mut text)? == 0 {
+        if file
+            .by_ref()
+            .take(LONGEST_LINE)
+            .read_until(b'\n', &mut text)?
+            == 0
+        {
             return Ok(Recorded {
                 lines,
                 torn_tail: false,
+            });
+        }
+        if text.len() as u64 == LONGEST_LINE {
+            return Err(ChainError::NotAnEvent {
+                line: lines.len() as u64 + 1,
+                because: "it is longer than any event".to_owned(),
             });
         }
         if !text.ends_with(b"\n") {

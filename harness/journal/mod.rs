@@ -14,6 +14,7 @@
 mod chain;
 mod event;
 mod printable;
+pub(crate) mod regular;
 mod secrets;
 mod seen;
 mod watch;

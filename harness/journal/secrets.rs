@@ -11,6 +11,14 @@ use std::sync::{Arc, RwLock};
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// What RFC 3986 leaves as it is.
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
 
 /// The secrets minted so far. Cheap to clone; all clones share one list.
 #[derive(Debug, Clone, Default)]
@@ -31,7 +39,7 @@ struct Known {
 #[derive(Debug, Clone)]
 pub struct Secret {
     pub name: String,
-    /// The value itself first, then in hex, then its base64 forms.
+    /// The value itself first, then in hex, quoted, percent-encoded, and its base64 forms.
     pub forms: Vec<String>,
 }
 
@@ -200,6 +208,17 @@ fn forms_of(value: &str) -> Vec<String> {
         let _ = write!(hex, "{byte:02x}");
     }
     let mut forms = vec![value.to_owned(), hex];
+    // As a logger writes it that writes JSON, and as it stands when that is quoted once more.
+    let quoted = |text: &str| {
+        let quoted = serde_json::Value::from(text).to_string();
+        quoted[1..quoted.len() - 1].to_owned()
+    };
+    let once = quoted(value);
+    forms.extend([quoted(&once), once]);
+    // In the query of a URL, of which some encode more and some less.
+    for kept in [NON_ALPHANUMERIC, UNRESERVED] {
+        forms.push(utf8_percent_encode(value, kept).to_string());
+    }
     for lead in 0..3_usize {
         let mut padded = vec![0_u8; lead];
         padded.extend_from_slice(value.as_bytes());
@@ -208,6 +227,9 @@ fn forms_of(value: &str) -> Vec<String> {
         let whole = padded.len() * 8 / 6;
         forms.push(encoded[first..whole].to_owned());
     }
+    // The value itself stays the first.
+    let mut known = BTreeSet::new();
+    forms.retain(|form| known.insert(form.clone()));
     forms
 }
 
@@ -252,6 +274,22 @@ mod tests {
             b"\xff <token of run B>, <token of run A> and drill-3f9a"
         );
         assert!(run.found_in(copy.as_slice()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_secret_is_found_as_it_stands_in_json_and_in_a_url() {
+        let secrets = Secrets::default();
+        secrets.redact("value of KEY", "-----BEGIN\nS3cr3t+/=\"x\"\n");
+        for text in [
+            r#"{"key":"-----BEGIN\nS3cr3t+/=\"x\"\n"}"#,
+            r#"{"log":"{\"key\":\"-----BEGIN\\nS3cr3t+/=\\\"x\\\"\\n\"}"}"#,
+            "key=-----BEGIN%0AS3cr3t%2B%2F%3D%22x%22%0A&x",
+            "key=%2D%2D%2D%2D%2DBEGIN%0AS3cr3t%2B%2F%3D%22x%22%0A",
+        ] {
+            let concealed = secrets.conceal(text);
+            assert!(concealed.contains("<value of KEY>"), "{concealed}");
+            assert!(!concealed.contains("S3cr3t"), "{concealed}");
+        }
     }
 
     #[test]

@@ -17,8 +17,8 @@ pub const CHECKS: [Check; 5] = [
         title: "Every file is as the manifest says, and there is no other",
         about: "Prints `files whole`.",
         script: r#"jq -r '.files | to_entries[] | "\(.value.sha256)  \(.key)"' manifest.json | sha256sum --check --quiet --strict &&
-find . -type f -printf '%P\n' | grep -vxE 'manifest\.json|attestation\.intoto\.jsonl|signer\.pem' | LC_ALL=C sort |
-  diff - <(jq -r '.files | keys_unsorted[]' manifest.json | LC_ALL=C sort) && echo files whole"#,
+find . -mindepth 1 ! -type d -printf '%P\n' | grep -vxE 'manifest\.json|attestation\.intoto\.jsonl|signer\.pem' | LC_ALL=C sort |
+  diff - <(jq -r '(.files + (.others // {})) | keys_unsorted[]' manifest.json | LC_ALL=C sort) && echo files whole"#,
     },
     Check {
         title: "No line of a journal was changed, dropped or moved, and no tail was cut",
@@ -50,7 +50,8 @@ done | { ! grep .; } && echo answers equal"#,
     Check {
         title: "The signature is by a key that you trust, and of this manifest",
         about: "`KEY` is the signer's public key in PEM, from whoever vouches for it; `signer.pem` in the bundle proves nothing by itself. \
-                Prints `Signature Verified Successfully` and `signed whole`. For ed25519; for P-256 use `openssl dgst -sha256 -verify`.",
+                Prints `Signature Verified Successfully` and `signed whole`. For ed25519; for P-256 use `openssl dgst -sha256 -verify`. \
+                This is the first statement; the second, `sed -n 2p`, is checked in the same way.",
         script: r#"line=$(head -n 1 attestation.intoto.jsonl); work=$(mktemp -d)
 printf %s "$line" | jq -rj .payload | base64 -d > "$work/payload"
 printf %s "$line" | jq -rj '.signatures[0].sig' | base64 -d > "$work/sig"

@@ -54,6 +54,12 @@ pub struct RunFacts {
     /// [`Commit::at`] the folder that holds the drills.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<Commit>,
+    /// Somebody interrupted it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
+    /// The id of the key that signs the bundle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signer: Option<String>,
     /// Which part of the trials was run, as `slice:1/3`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<String>,
@@ -125,7 +131,9 @@ impl Manifest {
     /// The run ended, and nobody interrupted it.
     pub fn is_complete(&self) -> bool {
         let interrupted = |entry: &Population| entry.not_run.as_deref() == Some(INTERRUPTED);
-        self.finished.is_some() && !self.facts.population.iter().any(interrupted)
+        self.finished.is_some()
+            && !self.facts.interrupted
+            && !self.facts.population.iter().any(interrupted)
     }
 
     fn opening(results: &Results, facts: RunFacts) -> Self {
@@ -177,6 +185,8 @@ mod tests {
     fn facts() -> RunFacts {
         RunFacts {
             commit: None,
+            interrupted: false,
+            signer: None,
             partition: None,
             shards: Vec::new(),
             cell: Some("namespaces".to_owned()),

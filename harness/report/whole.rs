@@ -31,7 +31,8 @@ impl Whole<'_> {
     ///
     /// A file cannot be written, or a secret stands in the folder. Then there is no manifest of the whole, and nobody takes
     /// the folder for a finished bundle.
-    pub fn write(self, folder: &Path, secrets: &Secrets) -> io::Result<Manifest> {
+    pub fn write(mut self, folder: &Path, secrets: &Secrets) -> io::Result<Manifest> {
+        self.facts.signer = self.signer.map(str::to_owned);
         let write = |name: &str, text: &str| atomic::write(&folder.join(name), text.as_bytes());
         write("results.json", &self.results.to_text()?)?;
         let run = EndedRun::new(self.results, &self.facts, self.new_fails);

@@ -123,6 +123,7 @@ impl Copy {
         let root = self.path().to_owned();
         self.edit("manifest.json", |manifest| {
             relist(manifest, &root, "", &["manifest.json"]);
+            manifest.as_object_mut().unwrap().remove("signer");
         });
     }
 

@@ -119,6 +119,24 @@ fn an_interrupted_run_says_so_and_is_signed_as_one_that_failed() {
     assert_eq!(envelope.statement().unwrap().predicate["result"], "FAILED");
 }
 
+/// Every trial is under way, so none is left that was not run.
+#[test]
+fn a_run_that_was_interrupted_in_its_last_trial_is_incomplete() {
+    let ground = Ground::new();
+    ground.drill("deploy", &deploy_at("deploy", "idle", &[]));
+    openssl_key(&ground.path().join("key.pem"));
+    ended_at(&ground, Signal::SIGINT, 5);
+    let verification = verify(&ground.run(), &[]).unwrap();
+    assert_eq!(verification.findings, []);
+    assert!(
+        matches!(&verification.state, State::Incomplete(because) if because.contains("in the middle of 1 of 1")),
+        "{:?}",
+        verification.state
+    );
+    let manifest = json_in(&ground.run(), "manifest.json");
+    assert_eq!(manifest["interrupted"], true);
+}
+
 /// A disk that is full at one size or another: whatever could still be written, the bundle is not taken for a whole one.
 #[test]
 fn a_full_disk_never_yields_a_bundle_that_looks_whole() {

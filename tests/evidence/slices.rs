@@ -79,8 +79,9 @@ fn slices_are_joined_into_one_bundle_that_covers_every_trial_once() {
     );
     assert_eq!(said.code, Some(0), "{said}");
     assert!(
-        said.out
-            .contains("3 bundles cover the 5 trials there are, each exactly once"),
+        said.out.contains(
+            "3 bundles account for all 5 trials: 5 were run, each in exactly one of them."
+        ),
         "{said}"
     );
     let joined = ground.run();

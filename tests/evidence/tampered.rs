@@ -1,9 +1,12 @@
 //! A bundle that was tampered with: whatever was done is found, and named.
 
 use std::fs;
+use std::path::Path;
 
 use cargo_drill::attest::PublicKey;
 use cargo_drill::bundle::{Signature, State};
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 use serde_json::{Value, json};
 
 use crate::bundle::{Copy, SIGNED, files_in};
@@ -433,4 +436,66 @@ fn no_path_of_a_bundle_leads_out_of_it() {
         ),
         "{findings:#?}"
     );
+}
+
+/// A name may lead to what never ends, or to what nobody answers.
+#[test]
+fn what_is_no_file_is_named_and_not_waited_for() {
+    let names = [
+        "manifest.json",
+        "results.json",
+        "attestation.intoto.jsonl",
+        "signer.pem",
+        "deploy__idle/journal.jsonl",
+        "deploy__idle/drill.json",
+        "deploy__idle/answers.json",
+        "deploy__idle/seal.json",
+        "junit.xml",
+    ];
+    let make: [fn(&Path); 4] = [
+        |path| mkfifo(path, Mode::S_IRWXU).unwrap(),
+        |path| std::os::unix::fs::symlink("/dev/zero", path).unwrap(),
+        |path| fs::create_dir(path).unwrap(),
+        |path| fs::File::create(path).unwrap().set_len(8 << 30).unwrap(),
+    ];
+    for name in names {
+        for make in make {
+            let copy = Copy::of(&SIGNED.run);
+            fs::remove_file(copy.at(name)).unwrap();
+            make(&copy.at(name));
+            let verification = copy.verify(&[]);
+            assert!(!verification.is_good(), "{name}");
+        }
+    }
+    let copy = Copy::of(&SIGNED.run);
+    let elsewhere = Copy::of(&SIGNED.run);
+    fs::remove_dir_all(copy.at("deploy__idle")).unwrap();
+    std::os::unix::fs::symlink(elsewhere.at("deploy__idle"), copy.at("deploy__idle")).unwrap();
+    let findings = copy.findings();
+    assert!(
+        is_found(&findings, "deploy__idle: it is no folder"),
+        "{findings:#?}"
+    );
+}
+
+#[test]
+fn a_signature_that_was_taken_away_is_missed() {
+    let copy = Copy::of(&SIGNED.run);
+    copy.unsign();
+    let findings = copy.findings();
+    assert!(
+        is_found(&findings, "attestation.intoto.jsonl: it is missing"),
+        "{findings:#?}"
+    );
+}
+
+#[test]
+fn a_manifest_of_another_schema_is_not_guessed_at() {
+    let copy = Copy::of(&SIGNED.run);
+    copy.edit("manifest.json", |manifest| manifest["schema"] = json!(2));
+    copy.forge();
+    assert!(is_found(
+        &copy.findings(),
+        "its schema is 2, and this tool knows 1"
+    ));
 }
