@@ -38,7 +38,7 @@ fn mistakes_are_shown_with_their_place_and_with_what_would_be_right() {
         ),
         (
             "policy: release\nrules: [{ servers: ['Deploy?'] }]\n".to_owned(),
-            "2:20",
+            "2:21",
             &["`Deploy?` is not a name of a drill in the letters `a-z`, `0-9`, `-` and `*`"],
         ),
         (
