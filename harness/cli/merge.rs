@@ -1,5 +1,6 @@
 //! `cargo drill merge`: joins the bundles of several machines into one.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -101,7 +102,8 @@ fn show(merged: &Merged, begun: Instant, joined: usize) -> Ended {
         "{joined} bundles account for all {all} trials: {run} were run, each in exactly one of them"
     );
     for (reason, count) in &merged.not_run() {
-        covered += &format!("; {count} in none, {}", printable(reason));
+        // Writing to a string cannot fail.
+        let _ = write!(covered, "; {count} in none, {}", printable(reason));
     }
     let said = say(&format!("{table}\n{below}{covered}.\n"));
     Ended::of(&merged.results, in_ci()).max(said)
