@@ -42,6 +42,8 @@ pub(super) struct Checked<'v> {
     pub told: BTreeMap<String, Told>,
     bundles: BTreeSet<String>,
     pub trials: u64,
+    /// How many of them ended with each verdict, in words.
+    pub verdicts: BTreeMap<String, u64>,
     pub not_run: BTreeMap<String, u64>,
     /// Trials that a run which was killed did not come to, or did not end.
     missing: u64,
@@ -66,6 +68,7 @@ impl<'v> Checked<'v> {
             told: BTreeMap::new(),
             bundles: BTreeSet::new(),
             trials: 0,
+            verdicts: BTreeMap::new(),
             not_run: BTreeMap::new(),
             missing: 0,
             cut_short: 0,
@@ -124,6 +127,9 @@ impl<'v> Checked<'v> {
                 .add(place(), "there is no folder with its evidence");
         }
         self.trials += u64::from(is_run);
+        if is_run {
+            *self.verdicts.entry(result.verdict.to_string()).or_default() += 1;
+        }
         is_run && result.bundle.is_some()
     }
 

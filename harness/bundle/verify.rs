@@ -30,6 +30,8 @@ pub struct Verification {
     pub files: u64,
     /// Trials that were run.
     pub trials: u64,
+    /// How many of them ended with each verdict, as the results say.
+    pub verdicts: BTreeMap<String, u64>,
     pub answers: u64,
     pub events: u64,
     /// How many trials were not run, by reason.
@@ -121,7 +123,7 @@ pub fn verify(folder: &Path, trusted: &[PublicKey]) -> io::Result<Verification> 
         let word = |name: &str| tool.get(name).and_then(Value::as_str);
         Some(format!("{} {}", word("name")?, word("version")?))
     });
-    let (trials, not_run) = (checked.trials, checked.not_run);
+    let (trials, verdicts, not_run) = (checked.trials, checked.verdicts, checked.not_run);
     let (findings, more) = findings.into_sorted();
     Ok(Verification {
         run,
@@ -133,6 +135,7 @@ pub fn verify(folder: &Path, trusted: &[PublicKey]) -> io::Result<Verification> 
         signature,
         files,
         trials,
+        verdicts,
         answers: seen.answers,
         events: seen.events,
         not_run,

@@ -59,6 +59,13 @@ fn render(verification: &Verification, style: &Style) -> String {
         text,
         "{trials} trials, {answers} answers judged again from {events} events, {files} files"
     );
+    if !verification.verdicts.is_empty() {
+        let verdicts = verification.verdicts.iter();
+        let counted: Vec<String> = verdicts
+            .map(|(verdict, n)| format!("{n} {verdict}"))
+            .collect();
+        let _ = writeln!(text, "what the results say: {}", counted.join(", "));
+    }
     for (reason, count) in &verification.not_run {
         let _ = writeln!(text, "not run: {count}, {}", printable(reason));
     }
