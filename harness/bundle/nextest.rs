@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::journal::Secrets;
+use crate::journal::{Secrets, regular};
 use crate::judge::{Repeat, together};
 use crate::report::{FACTS, Results, RunFacts, TrialName, TrialResult, trial_and_numbers};
 use crate::trial::rejudge;
@@ -13,7 +13,7 @@ use crate::trial::rejudge;
 /// What the processes of one run of nextest knew of their drills.
 pub(super) fn facts(folder: &Path) -> io::Result<Vec<RunFacts>> {
     let files = parts_in(folder, FACTS)?.into_iter();
-    let read = |file: PathBuf| Ok(serde_json::from_slice(&fs::read(file)?)?);
+    let read = |file: PathBuf| Ok(serde_json::from_slice(&regular::read(&file)?)?);
     files.map(read).collect()
 }
 
@@ -33,7 +33,7 @@ pub(super) fn results(folder: &Path) -> io::Result<Results> {
     let mut whole: Option<Results> = None;
     let mut attempts: BTreeMap<String, Vec<TrialResult>> = BTreeMap::new();
     for file in parts_in(folder, "json")? {
-        let part: Results = serde_json::from_slice(&fs::read(file)?)?;
+        let part: Results = serde_json::from_slice(&regular::read(&file)?)?;
         for trial in &part.trials {
             let of_trial = attempts.entry(trial.name.clone()).or_default();
             of_trial.push(trial.clone());

@@ -1,10 +1,12 @@
 //! Which bundles a command is about: named by their folder, by their run, or the latest.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::args::Folders;
 use super::population::Places;
-use crate::report::{RunId, runs_in};
+use crate::journal::regular;
+use crate::report::{MANIFEST, Manifest, Results, RunFacts, RunId, runs_in};
 
 /// The folders of the runs that were named, or of the latest run.
 pub fn find(named: &[PathBuf], folders: &Folders) -> Result<Vec<PathBuf>, String> {
@@ -12,6 +14,13 @@ pub fn find(named: &[PathBuf], folders: &Folders) -> Result<Vec<PathBuf>, String
         return latest_in(&runs(folders)?).map(|run| vec![run]);
     }
     named.iter().map(|name| one(name, folders)).collect()
+}
+
+/// What a bundle says of itself: its manifest's facts, and its results.
+pub fn contents(folder: &Path) -> io::Result<(RunFacts, Results)> {
+    let manifest: Manifest = serde_json::from_slice(&regular::read(&folder.join(MANIFEST))?)?;
+    let results: Results = serde_json::from_slice(&regular::read(&folder.join("results.json"))?)?;
+    Ok((manifest.facts, results))
 }
 
 /// The folder of a run: a path to it, or its name.

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 
 use super::args::Folders;
 use super::exit::Ended;
-use super::{bundles, complain, gate, say, shown};
+use super::{bundles, complain, say, shown};
 use crate::history::{Archive, Side, Sides, compare, render_difference};
 use crate::journal::{Line, read};
 use crate::judge::{Answer, Judgement};
@@ -49,7 +49,7 @@ fn differ(args: &DiffArgs, folders: &Folders) -> Result<Ended, String> {
     let a = bundles::one(&args.a, folders)?;
     let b = bundles::one(&args.b, folders)?;
     let contents = |folder: &Path| {
-        gate::contents(folder)
+        bundles::contents(folder)
             .map_err(|error| format!("failed to read the bundle {}: {error}", shown(folder)))
     };
     let ((facts_a, results_a), (facts_b, results_b)) = (contents(&a)?, contents(&b)?);

@@ -1,6 +1,5 @@
 //! `cargo drill gate`: may this be released, as the policy has it?
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -15,9 +14,7 @@ use crate::bundle::{Signature, State, verify};
 use crate::policy::{
     Decision, Evidence, PolicyFile, decide, load, render_decision, render_markdown, statement,
 };
-use crate::report::{ATTESTATION, MANIFEST, Manifest, Results, RunFacts, Style, write_whole};
-
-const RESULTS: &str = "results.json";
+use crate::report::{ATTESTATION, Style, write_whole};
 
 #[derive(Debug, Clone, Args)]
 pub struct GateArgs {
@@ -150,7 +147,7 @@ pub(super) fn read(folder: &Path, policy: &PolicyFile) -> Result<Evidence, Strin
         .map(|signer| signer.key.clone())
         .collect();
     let verification = verify(folder, &keys).map_err(failed)?;
-    let (facts, results) = contents(folder).map_err(failed)?;
+    let (facts, results) = bundles::contents(folder).map_err(failed)?;
     let signers: Vec<String> = match &verification.signature {
         Signature::Signed {
             key,
@@ -196,11 +193,4 @@ pub(super) fn read(folder: &Path, policy: &PolicyFile) -> Result<Evidence, Strin
         results,
         facts,
     })
-}
-
-/// What a bundle says.
-pub(super) fn contents(folder: &Path) -> io::Result<(RunFacts, Results)> {
-    let manifest: Manifest = serde_json::from_slice(&fs::read(folder.join(MANIFEST))?)?;
-    let results: Results = serde_json::from_slice(&fs::read(folder.join(RESULTS))?)?;
-    Ok((manifest.facts, results))
 }

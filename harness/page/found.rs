@@ -10,13 +10,10 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use crate::journal::{self, Event, Line, Secrets};
+use crate::journal::{self, Event, Line, Secrets, regular};
 use crate::judge::{Incident, Judgement, judge};
 use crate::report::{MANIFEST, Manifest, Results, RunFacts, TrialName, TrialResult, runs_in};
 use crate::spec::Drill;
-
-/// The largest of the small files of a trial that is read, in bytes.
-const LARGEST: u64 = 16 * 1024 * 1024;
 
 /// A run as its folder has it.
 #[derive(Debug)]
@@ -211,14 +208,7 @@ fn parts(folder: &Path) -> Option<Results> {
 }
 
 fn small_file<T: DeserializeOwned>(path: &Path) -> io::Result<T> {
-    let metadata = fs::symlink_metadata(path)?;
-    if !metadata.is_file() {
-        return Err(io::Error::other("it is not a file"));
-    }
-    if metadata.len() > LARGEST {
-        return Err(io::Error::other("it is too large"));
-    }
-    serde_json::from_slice(&fs::read(path)?).map_err(io::Error::from)
+    serde_json::from_slice(&regular::read(path)?).map_err(io::Error::from)
 }
 
 /// Whether this is the folder of one trial.

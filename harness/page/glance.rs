@@ -230,19 +230,9 @@ pub(super) fn legend() -> Markup {
         Shape::Skipped => "the drill gives a reason",
         Shape::NotAsked => "the question does not arise there",
     };
-    let all = [
-        Shape::Held,
-        Shape::Broken,
-        Shape::Unproven,
-        Shape::Error,
-        Shape::Unstable,
-        Shape::Known,
-        Shape::Skipped,
-        Shape::NotAsked,
-    ];
     html! {
         ul.verdicts {
-            @for shape in all { li { (verdict(shape)) ": " (meaning(shape)) } }
+            @for shape in Shape::ALL { li { (verdict(shape)) ": " (meaning(shape)) } }
         }
     }
 }

@@ -18,7 +18,7 @@ use super::outcome::{TrialName, TrialResult, file_stem};
 use super::repeats::folder_of;
 use super::results::{Results, RunId, now};
 use super::whole::Whole;
-use crate::journal::Secrets;
+use crate::journal::{Secrets, regular};
 
 /// How the files of a run in parts end that say what is known of a drill.
 pub(crate) const FACTS: &str = "facts";
@@ -233,7 +233,7 @@ pub(crate) fn runs_in(runs: &Path) -> Vec<PathBuf> {
         .collect();
     // The end of a name is by chance: of runs that began in one second, the manifest says which did so first.
     let began = |folder: &Path| {
-        let manifest = fs::read(folder.join(MANIFEST)).ok()?;
+        let manifest = regular::read(&folder.join(MANIFEST)).ok()?;
         let manifest: Manifest = serde_json::from_slice(&manifest).ok()?;
         Some(manifest.started)
     };

@@ -42,6 +42,18 @@ pub(crate) enum Shape {
 }
 
 impl Shape {
+    /// In the order in which they are explained.
+    pub const ALL: [Self; 8] = [
+        Self::Held,
+        Self::Broken,
+        Self::Unproven,
+        Self::Error,
+        Self::Unstable,
+        Self::Known,
+        Self::Skipped,
+        Self::NotAsked,
+    ];
+
     pub fn of(answer: &Answer) -> Self {
         match answer.verdict {
             _ if answer.unstable.is_some() => Self::Unstable,

@@ -215,24 +215,15 @@ fn listing(trials: &[&TrialResult], asked: &[Question], style: Style) -> String 
 
 /// What the shapes mean, of those that occur.
 fn legend(trials: &[&TrialResult], asked: &[Question], style: Style) -> String {
-    let items: Vec<String> = [
-        Shape::Held,
-        Shape::Broken,
-        Shape::Unproven,
-        Shape::Error,
-        Shape::Unstable,
-        Shape::Known,
-        Shape::Skipped,
-        Shape::NotAsked,
-    ]
-    .into_iter()
-    .filter(|shape| {
-        trials
-            .iter()
-            .any(|trial| asked.iter().any(|q| cell(trial, *q) == Some(*shape)))
-    })
-    .map(|shape| format!("{} {}", style.shape(shape), shape.word()))
-    .collect();
+    let items: Vec<String> = Shape::ALL
+        .into_iter()
+        .filter(|shape| {
+            trials
+                .iter()
+                .any(|trial| asked.iter().any(|q| cell(trial, *q) == Some(*shape)))
+        })
+        .map(|shape| format!("{} {}", style.shape(shape), shape.word()))
+        .collect();
     let mut out = style.dim(&items.join("   "));
     out.push('\n');
     out
