@@ -162,6 +162,23 @@ fn a_control_is_not_evidenced_where_a_question_is_left_out() {
 }
 
 #[test]
+fn what_is_left_out_is_no_error_where_nothing_was_answered() {
+    let mut failed = held(CrashPoint::Sent);
+    failed.verdict = TrialVerdict::Error;
+    failed.error = Some("no cell".to_owned());
+    failed.answers.clear();
+    failed.skipped = vec![crate::judge::Skipped {
+        question: Question::Quiet,
+        reason: "it polls".to_owned(),
+    }];
+    let control = control(&results(vec![failed]), &facts_with(vec![]));
+    assert_eq!(control.state, State::Error);
+    assert_eq!(cell(&control, Question::Eof).state, State::Error);
+    let left_out = State::NotEvidenced(Gap::LeftOut("it polls".to_owned()));
+    assert_eq!(cell(&control, Question::Quiet).state, left_out);
+}
+
+#[test]
 fn runs_that_ran_a_part_each_are_evidence_together() {
     let (first, second) = (
         results(vec![held(CrashPoint::Sent)]),
