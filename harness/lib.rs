@@ -6,7 +6,8 @@
 //! ```
 //!
 //! One way. [`spec`] knows no process. [`cell`], [`session`] and [`remote`] know no verdict: they do things and append
-//! events to the [`journal`]; [`otlp`] takes what a server exports of itself. The [`judge`] does no I/O: its answers are a
+//! events to the [`journal`], as `network` does for whatever is sought besides the remote; [`otlp`] takes what a server
+//! exports of itself. The [`judge`] does no I/O: its answers are a
 //! pure function of the drill and the journal. [`report`] renders answers and events and decides nothing; its [`page`] is
 //! for people, and [`export`] says the same in the formats of other tools. What becomes of a bundle: [`bundle`] verifies it,
 //! [`policy`] decides by it whether a release may go out, [`history`] compares it with another.
@@ -21,6 +22,7 @@ pub mod export;
 pub mod history;
 pub mod journal;
 pub mod judge;
+mod network;
 mod operator;
 pub mod otlp;
 pub mod page;

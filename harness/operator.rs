@@ -3,16 +3,28 @@
 
 use std::ffi::OsString;
 use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
-/// The process `cargo-drill __operator COMMAND …`.
+use crate::cell::Fence;
+
+/// The process `cargo-drill __operator FENCE COMMAND …`.
 pub(crate) fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let Some(program) = arguments.next() else {
+    let (Some(fence), Some(program)) = (arguments.next(), arguments.next()) else {
+        return ExitCode::from(2);
+    };
+    let Ok(fence) = serde_json::from_slice::<Option<Fence>>(fence.as_bytes()) else {
         return ExitCode::from(2);
     };
     // It fails where this process leads a group already, which a process that was just started does not.
     let _ = nix::unistd::setsid();
+    if let Some(fence) = fence
+        && let Err(error) = fence.enter()
+    {
+        let _ = writeln!(std::io::stderr(), "{}: {error}", program.display());
+        return ExitCode::from(126);
+    }
     let error = Command::new(&program).args(arguments).exec();
     let _ = writeln!(
         std::io::stderr(),

@@ -5,19 +5,41 @@
 mod drills;
 #[path = "outside/ground.rs"]
 mod ground;
+#[path = "outside/needs.rs"]
+mod needs;
 #[path = "outside/said.rs"]
 mod said;
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use drills::{GOOD_SERVER, deploy_at};
 use ground::Ground;
+use needs::test;
 use said::{Said, say};
+
+fn main() -> ExitCode {
+    needs::main(
+        file!(),
+        vec![
+            test!(who_does_not_answer_the_handshake_is_broken_by_a_limit_and_harms_nobody),
+            test!(a_command_that_cannot_be_executed_is_named_with_its_place_in_the_drill),
+            test!(without_descriptors_it_is_an_error_of_the_machine_and_the_files_stay_readable),
+            test!(
+                a_log_that_leads_outside_or_never_ends_is_not_read,
+                "python3"
+            ),
+            test!(
+                a_helper_that_renames_itself_is_found_and_reaches_no_terminal,
+                "perl"
+            ),
+        ],
+    )
+}
 
 /// The deadline of a handshake is 30 s; on a machine that is busy, somewhat more passes.
 const BOUND: Duration = Duration::from_secs(90);
@@ -63,7 +85,6 @@ fn size_of(folder: &Path) -> u64 {
         .sum()
 }
 
-#[test]
 fn who_does_not_answer_the_handshake_is_broken_by_a_limit_and_harms_nobody() {
     let mutes: [(&str, &[&str], &str); 8] = [
         ("mute", &["sleep", "600"], "30 s"),
@@ -137,7 +158,6 @@ fn who_does_not_answer_the_handshake_is_broken_by_a_limit_and_harms_nobody() {
     }
 }
 
-#[test]
 fn a_command_that_cannot_be_executed_is_named_with_its_place_in_the_drill() {
     let ground = Ground::new();
     let script = ground.path().join("no-interpreter");
@@ -167,7 +187,6 @@ fn a_command_that_cannot_be_executed_is_named_with_its_place_in_the_drill() {
     }
 }
 
-#[test]
 fn without_descriptors_it_is_an_error_of_the_machine_and_the_files_stay_readable() {
     let ground = Ground::new();
     ground.drill("deploy", &deploy_at("deploy", "idle", &[]));
@@ -202,16 +221,7 @@ fn without_descriptors_it_is_an_error_of_the_machine_and_the_files_stay_readable
 }
 
 /// A log that is no file of the work folder's own. The server writes into it as into any other.
-#[test]
 fn a_log_that_leads_outside_or_never_ends_is_not_read() {
-    if !Command::new("python3")
-        .arg("--version")
-        .output()
-        .is_ok_and(|out| out.status.success())
-    {
-        println!("skipped: there is no python3 here");
-        return;
-    }
     let ground = Ground::new();
     let outside = ground.path().join("outside.jsonl");
     fs::write(&outside, "{\"call_id\":\"the contents of another file\"}\n").unwrap();
@@ -270,16 +280,7 @@ fn a_log_that_leads_outside_or_never_ends_is_not_read() {
 }
 
 /// A helper whose name and arguments would command the terminal.
-#[test]
 fn a_helper_that_renames_itself_is_found_and_reaches_no_terminal() {
-    if !Command::new("perl")
-        .arg("-v")
-        .output()
-        .is_ok_and(|out| out.status.success())
-    {
-        println!("skipped: there is no perl here");
-        return;
-    }
     let ground = Ground::new();
     let script = r#"perl -e '$0 = "\e[2J\e]0;owned\a\x{9b}31m\n"; sleep 600' </dev/null >/dev/null 2>&1 & exec "$@""#;
     let argv = ["sh", "-c", script, "sh", "{{ fixture }}", "deploy"];

@@ -10,10 +10,9 @@ mod said;
 use std::fs;
 use std::io::Read as _;
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-use nix::unistd::geteuid;
 use serde_json::Value;
 
 use drills::{GOOD_SERVER, deploy_as, deploy_at};
@@ -166,6 +165,58 @@ fn the_schema_that_ships_is_the_one_it_prints() {
 }
 
 #[test]
+fn the_list_of_findings_that_ships_is_the_one_it_prints() {
+    let said = say(&mut Ground::new().command(["explain", "--format", "markdown"]));
+    assert_eq!(said.code, Some(0));
+    let ships = include_str!("../docs/findings.md");
+    assert_eq!(
+        said.out, ships,
+        "write it anew with `cargo drill explain --format markdown > docs/findings.md`"
+    );
+}
+
+#[test]
+fn a_code_is_explained_and_an_unknown_one_is_answered_with_the_nearest() {
+    let ground = Ground::new();
+    let said = say(&mut ground.command(["explain", "eof/still-running"]));
+    assert_eq!(said.code, Some(0), "{said}");
+    assert!(
+        said.out.starts_with("eof/still-running  broken\n"),
+        "{said}"
+    );
+    assert!(
+        said.out.contains("What to do: End when stdin ends"),
+        "{said}"
+    );
+    let said = say(&mut ground.command(["explain", "eof/stil-running"]));
+    assert_eq!((said.code, said.out.as_str()), (Some(2), ""));
+    assert!(
+        said.err.contains("the nearest is `eof/still-running`"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_snapshot_holds_verdicts_and_codes_and_sentences_where_the_drill_asks_for_them() {
+    let ground = idle_ground();
+    let pending = ground.path().join("reports/deploy__idle.snap.new");
+    let text = || {
+        say(&mut ground.command([]));
+        fs::read_to_string(&pending).unwrap()
+    };
+    let codes = text();
+    assert!(codes.contains("\neof: held\n"), "{codes}");
+    assert!(!codes.contains("exited"), "{codes}");
+    let change = [("crash:", "snapshot: full\ncrash:")];
+    ground.drill("deploy", &deploy_at("deploy", "idle", &change));
+    let full = text();
+    assert!(
+        full.contains("(pid <pid>) exited with status 0, <time> after EOF"),
+        "{full}"
+    );
+}
+
+#[test]
 fn each_format_shows_the_trial_and_json_shows_what_the_results_hold() {
     let ground = idle_ground();
     let pretty = say(&mut ground.command([]));
@@ -258,10 +309,74 @@ fn ci_takes_no_new_snapshot_and_writes_none() {
     let ground = idle_ground();
     let said = say(ground.command([]).env("CI", "true"));
     assert_eq!(said.code, Some(1), "{said}");
-    assert!(said.out.contains("In CI nothing is approved"), "{said}");
+    assert!(
+        said.out.ends_with("elsewhere, and commit the snapshots.\n"),
+        "{said}"
+    );
     let entries = fs::read_dir(ground.path().join("reports")).unwrap();
     let names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["runs"]);
+}
+
+/// Without the quotes of a shell, which these have none of.
+fn words_after<'t>(text: &'t str, start: &str) -> Vec<&'t str> {
+    let (_, rest) = text
+        .split_once(start)
+        .unwrap_or_else(|| panic!("no `{start}` in {text}"));
+    let command = rest.split(['`', '\n']).next().unwrap();
+    command.split_whitespace().collect()
+}
+
+#[test]
+fn what_it_suggests_works_from_where_one_stands() {
+    let ground = Ground::new();
+    let fault = "command: [\"{{ fixture }}\", deploy, --fault, abort-at-exit]";
+    ground.drill(
+        "deploy",
+        &deploy_at("deploy", "idle", &[(GOOD_SERVER, fault)]),
+    );
+    let elsewhere = ground.path().join("tmp");
+    for (stands, arguments) in [
+        (ground.path().join("drills"), vec![]),
+        (ground.path().join("drills"), vec!["--reports", "../kept"]),
+        (elsewhere.clone(), vec!["--drills", "../drills"]),
+        (
+            elsewhere.clone(),
+            vec!["--drills", "../drills", "--reports", "here"],
+        ),
+    ] {
+        let from = |arguments: &[&str]| {
+            let mut command = ground.command(["--color", "never"]);
+            say(command.args(arguments).current_dir(&stands))
+        };
+        let said = from(&arguments);
+        assert_eq!(said.code, Some(1), "{said}");
+        let bundle = words_after(&said.out, "    bundle ");
+        assert!(
+            stands.join(bundle[0]).join("journal.jsonl").exists(),
+            "{said}"
+        );
+        let pending = words_after(&said.out, "Read them in ")[0];
+        let pending = pending.trim_end_matches("/*.snap.new,");
+        assert!(
+            stands.join(pending).join("deploy__idle.snap.new").exists(),
+            "{said}"
+        );
+        let accept = words_after(&said.out, "approve with `cargo drill ");
+        let accepted = from(&accept);
+        assert_eq!(accepted.out, "approved  new      deploy::idle\n", "{said}");
+
+        let run = words_after(&said.out, "Bundle: ")[0];
+        let shown = from(&["show", run, "idle"]);
+        assert_eq!(shown.code, Some(0), "{shown}");
+        for suggested in ["\n  cargo drill --exact ", "\n  cargo drill judge "] {
+            let verb = suggested.trim().trim_start_matches("cargo drill ");
+            let again = [vec![verb], words_after(&shown.out, suggested)].concat();
+            let again = from(&again);
+            assert_eq!(again.code, Some(1), "{suggested}: {again}\n{shown}");
+        }
+        fs::remove_file(stands.join(pending).join("deploy__idle.snap")).unwrap();
+    }
 }
 
 #[test]
@@ -303,53 +418,6 @@ fn judging_again_gives_the_same_answers_and_refuses_a_journal_that_was_changed()
     assert_could_not_run(&judge(&[]), "failed to read its drill.json");
 }
 
-/// What a reviewer does who trusts neither us nor our tool.
-#[test]
-fn jq_and_sha256sum_are_enough_to_check_a_bundle() {
-    let works = |tool: &str| {
-        let mut command = Command::new(tool);
-        command.arg("--version").stdout(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
-    };
-    for tool in ["jq", "sha256sum"] {
-        if !works(tool) {
-            println!("skipped: {tool} is missing");
-            return;
-        }
-    }
-    let ground = Ground::new();
-    ground.drill("deploy", &deploy_at("deploy", "after-acceptance", &[]));
-    say(&mut ground.command([]));
-    let in_shell = |script: &str| {
-        let mut shell = Command::new("sh");
-        shell.args(["-euc", script]).current_dir(ground.run());
-        let said = say(&mut shell);
-        assert_eq!(said.code, Some(0), "{said}");
-        said.out
-    };
-    let chain = in_shell(
-        r#"
-        prev=$(printf '%064d' 0)
-        while IFS= read -r line; do
-            test "$(printf '%s' "$line" | jq -r .prev)" = "$prev"
-            prev=$(printf '%s' "$line" | jq -cSj 'del(.hash)' | sha256sum | cut -d' ' -f1)
-            test "$(printf '%s' "$line" | jq -r .hash)" = "$prev"
-        done < deploy__after-acceptance/journal.jsonl
-        echo "$prev"
-        "#,
-    );
-    let manifest = json_in(&ground.run(), "manifest.json");
-    let end = &manifest["journals"]["deploy__after-acceptance/journal.jsonl"];
-    assert_eq!(end["head"], chain.trim());
-    let files = in_shell(
-        r#"jq -r '.files | to_entries[] | "\(.value.sha256)  \(.key)"' manifest.json | sha256sum --check --quiet"#,
-    );
-    assert_eq!(files, "");
-    let listed = manifest["files"].as_object().unwrap().len();
-    let found = in_shell("find . -type f ! -name manifest.json | wc -l");
-    assert_eq!(listed.to_string(), found.trim());
-}
-
 #[test]
 fn reports_that_cannot_be_written_are_named_before_anything_starts() {
     let ground = idle_ground();
@@ -357,65 +425,6 @@ fn reports_that_cannot_be_written_are_named_before_anything_starts() {
     let said = say(&mut ground.command([]));
     assert_could_not_run(&said, "failed to write reports to ");
     assert!(said.err.contains("/reports: "), "{said}");
-}
-
-/// A disk of 300 KiB in a mount namespace of its own, which goes with the shell.
-#[test]
-fn a_full_disk_is_an_error_and_what_was_written_stays_readable() {
-    let ground = Ground::new();
-    ground.drill("deploy", drills::DEPLOY);
-    fs::create_dir(ground.path().join("reports")).unwrap();
-    let program = env!("CARGO_BIN_EXE_cargo-drill");
-    let script = format!(
-        "mount -t tmpfs -o size=300k none reports || exit 77; \
-         {program} --test-threads 1 --format json; code=$?; mkdir kept; cp -r reports/. kept; exit $code"
-    );
-    if !geteuid().is_root() {
-        println!("skipped: only root may mount");
-        return;
-    }
-    let mut shell = ground.command([]);
-    let mut unshare = Command::new("unshare");
-    unshare.args(["-m", "sh", "-c", &script]);
-    unshare.current_dir(ground.path());
-    for (name, value) in shell.env("LANG", "C.UTF-8").get_envs() {
-        match value {
-            Some(value) => unshare.env(name, value),
-            None => unshare.env_remove(name),
-        };
-    }
-    let said = say(&mut unshare);
-    if said.code == Some(77) {
-        println!("skipped: no tmpfs can be mounted here");
-        return;
-    }
-    assert_eq!(said.code, Some(2), "{said}");
-    assert!(said.err.contains("No space left on device"), "{said}");
-    assert!(!said.err.contains("panicked"), "{said}");
-    assert!(said.out.contains("\"verdict\":\"error\""), "{said}");
-    let runs = fs::read_dir(ground.path().join("kept/runs")).unwrap();
-    let run = runs.map(|entry| entry.unwrap().path()).next().unwrap();
-    let results = json_in(&run, "results.json");
-    assert!(results["trials"].is_array());
-    let journals: Vec<PathBuf> = fs::read_dir(&run)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.join("journal.jsonl").exists())
-        .collect();
-    assert!(!journals.is_empty());
-    for bundle in journals {
-        let judged = say(ground.command(["judge"]).arg(&bundle));
-        assert_eq!(judged.err, "");
-        let name = bundle.file_name().unwrap().to_str().unwrap();
-        let trial = said
-            .out
-            .lines()
-            .map(|line| serde_json::from_str::<Value>(line).unwrap())
-            .find(|trial| trial["bundle"] == name)
-            .unwrap();
-        let held = trial["verdict"] == "held";
-        assert_eq!(judged.code == Some(0), held, "{trial:#}\n{judged}");
-    }
 }
 
 #[test]
@@ -557,6 +566,31 @@ fn the_test_binary_repeats_a_trial_within_its_one_test() {
     }
     let said = say(test_binary().args(["--repeat", "0"]));
     assert_could_not_run(&said, "expected a number from 1 to 10000");
+}
+
+#[test]
+fn the_test_binary_ignores_what_requires_more_and_says_how_to_get_it() {
+    let ground = Ground::new();
+    let requires = "\nrequires: [{ file: nowhere, hint: make it }]\nserver:";
+    let drill = deploy_at("deploy", "idle", &[("\nserver:", requires)]);
+    ground.drill("deploy", &drill);
+    for arguments in [vec![], vec!["--ignored"]] {
+        let mut command = test_binary();
+        command.args(arguments).current_dir(ground.path());
+        command
+            .env_remove("CARGO_MANIFEST_DIR")
+            .env_remove("NEXTEST_RUN_ID");
+        let said = say(&mut command);
+        assert_eq!(said.code, Some(0), "{said}");
+        let ignored = "test deploy::idle ... ignored (nowhere is missing: make it)\n";
+        assert!(said.out.contains(ignored), "{said}");
+    }
+    let mut command = test_binary();
+    command.args(["--list", "--ignored"]);
+    let said = say(command
+        .current_dir(ground.path())
+        .env_remove("CARGO_MANIFEST_DIR"));
+    assert_eq!(said.out, "deploy::idle: test\n", "{said}");
 }
 
 #[test]

@@ -12,6 +12,8 @@ mod drills;
 #[expect(dead_code, reason = "no folder of a run is looked into here")]
 #[path = "outside/ground.rs"]
 mod ground;
+#[path = "outside/needs.rs"]
+mod needs;
 #[expect(dead_code, reason = "no file of a run is read whole here")]
 #[path = "outside/said.rs"]
 mod said;
@@ -19,21 +21,32 @@ mod said;
 #[path = "small_servers/row.rs"]
 mod small;
 
-use std::process::Command;
+use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
 use answers::{difference, trials_in};
 use drills::{GOOD_SERVER, deploy_at};
 use ground::Ground;
+use needs::test;
 use said::say;
 use small::{Row, node, python};
+
+fn main() -> ExitCode {
+    needs::main(
+        file!(),
+        vec![
+            test!(whatever_befalls_the_model_server_it_breaks_what_it_should, "namespaces"),
+            test!(without_namespaces_the_answers_are_the_same),
+            test!(small_servers_in_other_languages_break_what_they_should, "python3", "node", "namespaces"),
+            test!(a_command_that_ends_at_once_holds_nothing_at_startup_and_a_server_that_can_start_does),
+        ],
+    )
+}
 
 /// A server and its crashes; each with the questions that do not hold, one that stays open with a question mark behind it.
 struct Server {
     name: &'static str,
-    /// Without it the server is skipped.
-    runtime: Option<&'static str>,
     drill: String,
     crashes: Vec<(Value, &'static str)>,
 }
@@ -60,7 +73,6 @@ fn edited(
     let listed = listed(&crashes);
     Server {
         name,
-        runtime: None,
         drill: deploy_at(name, &listed, &changes),
         crashes,
     }
@@ -72,7 +84,6 @@ fn small(name: &'static str, row: Row, crashes: Vec<(Value, &'static str)>) -> S
     drill["crash"] = serde_json::from_str(&format!("[{}]", listed(&crashes))).unwrap();
     Server {
         name,
-        runtime: Some(row.runtime),
         drill: drill.to_string(),
         crashes,
     }
@@ -81,6 +92,15 @@ fn small(name: &'static str, row: Row, crashes: Vec<(Value, &'static str)>) -> S
 fn listed(crashes: &[(Value, &str)]) -> String {
     let texts: Vec<String> = crashes.iter().map(|(crash, _)| crash.to_string()).collect();
     texts.join(", ")
+}
+
+/// The reply is delivered and its result unread when the client, which lives, ends the session.
+fn reply_unread() -> Vec<Value> {
+    let close = json!({ "close": ["stdin"] });
+    vec![
+        crash("after-reply", &close),
+        json!({ "boundary": { "event": "replied", "nth": 1 }, "close": ["stdin"], "name": "close-stdin" }),
+    ]
 }
 
 /// `at` with what is done at it; its name is made of that.
@@ -252,7 +272,6 @@ fn durable(row: Row) -> Row {
 }
 
 fn small_servers() -> Vec<Server> {
-    let unread = || crash("after-reply", &json!({ "close": ["stdin"] }));
     let between = |name: &str| json!({ "syscall": { "name": name, "nth": 1 }, "kill": "server" });
     let second = |name: &str| json!({ "syscall": { "name": name, "nth": 2 }, "kill": "server" });
     let killed = || crash("idle", &json!({ "kill": "server" }));
@@ -321,12 +340,25 @@ fn small_servers() -> Vec<Server> {
                 (json!("after-result"), "ownership"),
             ],
         ),
+        // The client stops reading for the sake of the point, and reads on when it has closed stdin.
+        small("one-thread", python("one_thread"), all_held(reply_unread())),
         small(
-            "blocked",
-            python("blocked").outlives_eof(),
-            vec![(unread(), "eof")],
+            "queues",
+            node("queues"),
+            all_held(
+                reply_unread()
+                    .into_iter()
+                    .chain([crash("after-reply", &polite("typescript"))]),
+            ),
         ),
-        small("unblocked", python("unblocked"), all_held([unread()])),
+        small(
+            "cuts",
+            node("queues").argument("cut"),
+            reply_unread()
+                .into_iter()
+                .map(|crash| (crash, "protocol"))
+                .collect(),
+        ),
         small(
             "late-listener",
             node("late_listener").outlives_eof(),
@@ -348,18 +380,6 @@ fn small_servers() -> Vec<Server> {
 
 // ---- how they are compared ---------------------------------------------------------------------------------------
 
-fn is_here(server: &Server) -> bool {
-    let Some(runtime) = server.runtime else {
-        return true;
-    };
-    let output = Command::new(runtime).arg("--version").output();
-    let is_there = output.is_ok_and(|output| output.status.success());
-    if !is_there {
-        println!("{} is skipped: there is no {runtime} here", server.name);
-    }
-    is_there
-}
-
 fn trial_name(server: &Server, crash: &Value) -> String {
     let drill = server.name;
     if let Some(syscall) = crash.get("syscall") {
@@ -367,6 +387,14 @@ fn trial_name(server: &Server, crash: &Value) -> String {
             "{drill}::syscall::{}-{}",
             syscall["name"].as_str().unwrap(),
             syscall["nth"]
+        );
+    }
+    if let Some(boundary) = crash.get("boundary") {
+        return format!(
+            "{drill}::boundary::{}-{}::{}",
+            boundary["event"].as_str().unwrap(),
+            boundary["nth"],
+            crash["name"].as_str().unwrap()
         );
     }
     match crash {
@@ -381,8 +409,7 @@ fn trial_name(server: &Server, crash: &Value) -> String {
 
 fn each_breaks_what_it_should(servers: &[Server], cell: &str) {
     let ground = Ground::new();
-    let servers: Vec<&Server> = servers.iter().filter(|server| is_here(server)).collect();
-    for server in &servers {
+    for server in servers {
         ground.drill(server.name, &server.drill);
     }
     let mut command = ground.command(["--format", "json", "--test-threads", "8"]);
@@ -400,22 +427,18 @@ fn each_breaks_what_it_should(servers: &[Server], cell: &str) {
     assert!(wrong.is_empty(), "{cell}:{wrong}");
 }
 
-#[test]
 fn whatever_befalls_the_model_server_it_breaks_what_it_should() {
     each_breaks_what_it_should(&model_servers(), "namespaces");
 }
 
-#[test]
 fn without_namespaces_the_answers_are_the_same() {
     each_breaks_what_it_should(&model_servers(), "subreaper");
 }
 
-#[test]
 fn small_servers_in_other_languages_break_what_they_should() {
     each_breaks_what_it_should(&small_servers(), "namespaces");
 }
 
-#[test]
 fn a_command_that_ends_at_once_holds_nothing_at_startup_and_a_server_that_can_start_does() {
     let drill = |name: &str, command: &[&str]| {
         json!({

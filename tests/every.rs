@@ -5,6 +5,8 @@ mod drills;
 #[expect(dead_code, reason = "no folder of a run is looked into here")]
 #[path = "outside/ground.rs"]
 mod ground;
+#[path = "outside/needs.rs"]
+mod needs;
 #[expect(dead_code, reason = "no file of a run is read whole here")]
 #[path = "outside/said.rs"]
 mod said;
@@ -14,14 +16,39 @@ mod small;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::process::Command;
+use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
 use drills::{GOOD_SERVER, deploy_at};
 use ground::Ground;
+use needs::test;
 use said::{Said, say};
 use small::{Row, node, python};
+
+fn main() -> ExitCode {
+    needs::main(
+        file!(),
+        vec![
+            test!(
+                the_model_server_holds_at_each_of_its_boundaries_in_both_cells,
+                "namespaces"
+            ),
+            test!(what_is_listed_is_what_runs_and_one_of_it_runs_alone),
+            test!(the_rehearsal_is_made_once_for_each_state_of_drill_and_server),
+            test!(the_line_says_where_an_answer_changes, "namespaces"),
+            test!(
+                a_call_that_is_not_answered_has_no_boundaries_and_says_why,
+                "namespaces"
+            ),
+            test!(
+                small_servers_in_other_languages_hold_at_each_boundary,
+                "python3",
+                "node"
+            ),
+        ],
+    )
+}
 
 /// The boundaries of the model server's call, of which the gate sees those in the middle.
 const WITH_GATE: [&str; 15] = [
@@ -78,7 +105,6 @@ fn small_drill(row: &Row) -> String {
     drill.to_string()
 }
 
-#[test]
 fn the_model_server_holds_at_each_of_its_boundaries_in_both_cells() {
     for cell in ["namespaces", "subreaper"] {
         let ground = Ground::new();
@@ -104,7 +130,6 @@ fn the_model_server_holds_at_each_of_its_boundaries_in_both_cells() {
     }
 }
 
-#[test]
 fn what_is_listed_is_what_runs_and_one_of_it_runs_alone() {
     let ground = Ground::new();
     ground.drill("deploy", &deploy_at("deploy", "every", &[]));
@@ -120,7 +145,6 @@ fn what_is_listed_is_what_runs_and_one_of_it_runs_alone() {
     assert!(said.out.contains("1 trial: 1 held"), "{said}");
 }
 
-#[test]
 fn the_rehearsal_is_made_once_for_each_state_of_drill_and_server() {
     let ground = Ground::new();
     let kept = || {
@@ -139,7 +163,6 @@ fn the_rehearsal_is_made_once_for_each_state_of_drill_and_server() {
     assert_eq!(kept(), 2);
 }
 
-#[test]
 fn the_line_says_where_an_answer_changes() {
     let ground = Ground::new();
     let faulty = r#"command: ["{{ fixture }}", deploy, --fault, no-key]"#;
@@ -156,7 +179,6 @@ fn the_line_says_where_an_answer_changes() {
     assert!(said.out.contains("reconcile is broken"), "{said}");
 }
 
-#[test]
 fn a_call_that_is_not_answered_has_no_boundaries_and_says_why() {
     let ground = Ground::new();
     let absent = [(
@@ -171,17 +193,10 @@ fn a_call_that_is_not_answered_has_no_boundaries_and_says_why() {
     assert!(said.out.contains("ended with status 1"), "{said}");
 }
 
-#[test]
 fn small_servers_in_other_languages_hold_at_each_boundary() {
     let ground = Ground::new();
-    for (runtime, row) in [("python3", python("good")), ("node", node("good"))] {
-        let output = Command::new(runtime).arg("--version").output();
-        if !output.is_ok_and(|output| output.status.success()) {
-            println!("skipped: there is no {runtime} here");
-            continue;
-        }
-        let name = row.name.clone();
-        ground.drill(&name, &small_drill(&row));
+    for row in [python("good"), node("good")] {
+        ground.drill(&row.name, &small_drill(&row));
     }
     for trial in trials(&ground) {
         assert_eq!(trial["verdict"], "held", "{trial:#}");

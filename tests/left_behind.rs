@@ -3,23 +3,21 @@
 //! SIGKILL cannot be answered, so whatever ends the server then must be outside of the killed process. These tests run
 //! the real command with a good server and with one that refuses to go, and end it at many moments.
 
-#[path = "outside/becoming.rs"]
-mod becoming;
 #[path = "outside/drills.rs"]
 mod drills;
 #[path = "outside/ground.rs"]
 mod ground;
 #[path = "outside/left.rs"]
 mod left;
-#[path = "outside/nobody.rs"]
-mod nobody;
+#[path = "outside/needs.rs"]
+mod needs;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use nix::errno::Errno;
@@ -27,11 +25,29 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use becoming::can_become_nobody;
 use drills::{GOOD_SERVER, deploy_at};
 use ground::Ground;
 use left::{Family, LIMIT, journals, until, wait_until_clear};
-use nobody::NOBODY;
+use needs::{NOBODY, test};
+
+fn main() -> ExitCode {
+    needs::main(
+        file!(),
+        vec![
+            test!(a_killed_run_leaves_nothing_in_namespaces, "namespaces"),
+            test!(a_killed_run_leaves_nothing_below_a_subreaper),
+            test!(a_killed_run_of_an_ordinary_user_leaves_nothing, "nobody"),
+            test!(
+                an_interrupted_run_ends_its_cells_and_keeps_what_it_has,
+                "namespaces"
+            ),
+            test!(
+                a_second_signal_stops_at_once_and_the_cells_still_end_themselves,
+                "namespaces"
+            ),
+        ],
+    )
+}
 
 /// The kinds of cell, as `CARGO_DRILL_CELL` names them.
 const CELLS: [&str; 2] = ["namespaces", "subreaper"];
@@ -91,30 +107,22 @@ fn pid_of(child: &Child) -> Pid {
     Pid::from_raw(i32::try_from(child.id()).unwrap())
 }
 
-#[test]
 fn a_killed_run_leaves_nothing_in_namespaces() {
     kill_at_many_moments("namespaces", MOMENTS, None);
 }
 
-#[test]
 fn a_killed_run_leaves_nothing_below_a_subreaper() {
     kill_at_many_moments("subreaper", MOMENTS, None);
 }
 
-#[test]
 fn a_killed_run_of_an_ordinary_user_leaves_nothing() {
-    if !can_become_nobody() {
-        return;
-    }
     for cell in CELLS {
         kill_at_many_moments(cell, MOMENTS / 3, Some(NOBODY));
     }
 }
 
 fn kill_at_many_moments(cell: &str, moments: u32, user: Option<u32>) {
-    let Some(whole) = time_of_a_whole_run(cell, user) else {
-        return;
-    };
+    let whole = time_of_a_whole_run(cell, user);
     let mut seen = 0;
     let mut listeners = 0;
     for moment in 0..moments {
@@ -153,26 +161,16 @@ fn kill_at_many_moments(cell: &str, moments: u32, user: Option<u32>) {
     assert!(listeners > 0, "no kill hit a remote");
 }
 
-/// None where this kind of cell is not to be had.
-fn time_of_a_whole_run(cell: &str, user: Option<u32>) -> Option<Duration> {
+fn time_of_a_whole_run(cell: &str, user: Option<u32>) -> Duration {
     let ground = ground_with_both();
     open_to(&ground, user);
     let begun = Instant::now();
     let status = start(&ground, cell, user).wait().unwrap();
     let took = begun.elapsed();
-    if status.code() == Some(2) {
-        let results = fs::read_to_string(ground.run().join("results.json")).unwrap();
-        assert!(
-            results.contains("namespaces are not allowed here"),
-            "{results}"
-        );
-        println!("skipped: namespaces are not allowed here");
-        return None;
-    }
     assert_eq!(status.code(), Some(1), "the stubborn server is broken");
     let left = wait_until_clear(&ground, &Family::default(), GONE_WITHIN);
     assert_eq!(left, Ok(()), "a run that was not killed left something");
-    Some(took)
+    took
 }
 
 /// Lets another user write here.
@@ -276,10 +274,9 @@ fn run_to_be_interrupted(ground: &Ground, cell: &str) -> Command {
     command
 }
 
-/// Waits until the trial that stays is at its crash point: `armed` stands in its journal. False where the run has ended
-/// without it.
-fn wait_until_armed(ground: &Ground, run: &mut Child) -> bool {
-    until(LIMIT, || {
+/// Waits until the trial that stays is at its crash point: `armed` stands in its journal.
+fn wait_until_armed(ground: &Ground, run: &mut Child) {
+    let armed = until(LIMIT, || {
         let armed = journals(ground).iter().any(|journal| {
             journal
                 .parent()
@@ -287,13 +284,11 @@ fn wait_until_armed(ground: &Ground, run: &mut Child) -> bool {
                 .ends_with("b-stays__after-acceptance")
                 && lines_of(journal).iter().any(|line| line["kind"] == "armed")
         });
-        if armed {
-            Some(true)
-        } else {
-            run.try_wait().unwrap().map(|_| false)
-        }
-    })
-    .expect("the trial is armed in time")
+        let ended = run.try_wait().unwrap();
+        assert_eq!(ended, None, "the run has ended without it");
+        armed.then_some(())
+    });
+    armed.expect("the trial is armed in time");
 }
 
 /// Waits for the exit status, and fails instead of waiting for the two minutes that the server has.
@@ -302,7 +297,6 @@ fn exit_code(run: &mut Child) -> Option<i32> {
     status.expect("the run ends when it is told to").code()
 }
 
-#[test]
 fn an_interrupted_run_ends_its_cells_and_keeps_what_it_has() {
     for cell in CELLS {
         for how in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
@@ -313,10 +307,7 @@ fn an_interrupted_run_ends_its_cells_and_keeps_what_it_has() {
                 .stderr(closed_pipe())
                 .spawn()
                 .unwrap();
-            if !wait_until_armed(&ground, &mut run) {
-                println!("skipped: there is no cell of {cell} here");
-                continue;
-            }
+            wait_until_armed(&ground, &mut run);
             let family = Family::of(run.id());
             kill(pid_of(&run), how).unwrap();
             assert_eq!(exit_code(&mut run), Some(130), "{cell} {how}");
@@ -386,7 +377,6 @@ fn assert_it_kept_what_it_had(ground: &Ground, run: Child) {
     );
 }
 
-#[test]
 fn a_second_signal_stops_at_once_and_the_cells_still_end_themselves() {
     for cell in CELLS {
         let ground = Ground::new();
@@ -395,10 +385,7 @@ fn a_second_signal_stops_at_once_and_the_cells_still_end_themselves() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        if !wait_until_armed(&ground, &mut run) {
-            println!("skipped: there is no cell of {cell} here");
-            continue;
-        }
+        wait_until_armed(&ground, &mut run);
         let family = Family::of(run.id());
         let cells = family.with("__cell");
         // A cell that does not answer: the run cannot end in order.

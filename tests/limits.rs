@@ -1,8 +1,6 @@
 //! A server that takes more of the machine than its drill allows: the cell ends it, at whatever moment it does, and the
 //! servers beside it do not feel it.
 
-#[path = "outside/becoming.rs"]
-mod becoming;
 #[path = "outside/drills.rs"]
 mod drills;
 #[path = "outside/ground.rs"]
@@ -13,22 +11,36 @@ mod ground;
 )]
 #[path = "outside/left.rs"]
 mod left;
-#[path = "outside/nobody.rs"]
-mod nobody;
+#[path = "outside/needs.rs"]
+mod needs;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use becoming::can_become_nobody;
 use drills::{GOOD_SERVER, deploy_at};
 use ground::{Ground, folders_in};
 use left::{Family, wait_until_clear};
-use nobody::NOBODY;
+use needs::{NOBODY, test};
+
+fn main() -> ExitCode {
+    needs::main(
+        file!(),
+        vec![
+            test!(whoever_exceeds_a_limit_is_ended_in_namespaces, "namespaces"),
+            test!(whoever_exceeds_a_limit_is_ended_below_a_subreaper),
+            test!(
+                whoever_exceeds_a_limit_is_ended_where_an_ordinary_user_runs_the_drill,
+                "nobody"
+            ),
+        ],
+    )
+}
 
 /// Processes that were killed are gone when the run ends; a loaded machine takes its time to say so.
 const GONE_WITHIN: Duration = Duration::from_secs(2);
@@ -39,6 +51,8 @@ const ENDED_WITHIN: f64 = 20.0;
 /// What is asked of session A alone.
 const OF_SESSION_A: [&str; 4] = ["eof", "helpers", "quiet", "effects"];
 
+const REVOKED: &str = "the revoked session had ";
+
 /// A server with an appetite.
 struct Eater {
     name: &'static str,
@@ -46,7 +60,7 @@ struct Eater {
     eats: [&'static str; 2],
     limits: &'static str,
     crash: &'static str,
-    /// How the sentence begins.
+    /// How the sentence begins; that of the revoked session breaks the question for which that session is made.
     when: &'static str,
     /// What had been decided by then.
     decided: &'static [&'static str],
@@ -98,7 +112,7 @@ const EATERS: [Eater; 11] = [
         eats: ["processes", "again"],
         limits: "processes: 64",
         crash: "idle",
-        when: "the revoked session had ",
+        when: REVOKED,
         decided: &OF_SESSION_A,
     },
     Eater {
@@ -122,7 +136,7 @@ const EATERS: [Eater; 11] = [
         eats: ["memory", "again"],
         limits: "memory: 128MiB",
         crash: "idle",
-        when: "the revoked session had ",
+        when: REVOKED,
         decided: &OF_SESSION_A,
     },
     Eater {
@@ -150,11 +164,16 @@ impl Eater {
             "command: [\"{{{{ fixture }}}}\", deploy, --eats, {food}, --at, {meal}]\n  limits: {{ {} }}",
             self.limits
         );
-        let changes = [
+        let mut changes = vec![
             (GOOD_SERVER, server.as_str()),
             // On a loaded machine it takes its time to eat.
             ("eof: { within: 2s }", "eof: { within: 25s }"),
         ];
+        if self.when == REVOKED {
+            // Without session B it is the one that comes after session A.
+            changes.push(("recover: { retry: true }\n", ""));
+            changes.push(("  reconcile: { effects: 1 }\n", ""));
+        }
         deploy_at(self.name, self.crash, &changes)
     }
 }
@@ -178,15 +197,7 @@ fn fertile() -> String {
 /// A server that eats in session B alone.
 fn late() -> String {
     let server = "command: [\"{{ fixture }}\", deploy, --eats, processes, --at, again]\n  limits: { processes: 64 }";
-    let unrevoked = "revocation: { skip: \"no session comes before session B\" }";
-    deploy_at(
-        "late",
-        "after-result",
-        &[
-            (GOOD_SERVER, server),
-            ("revocation:\n    within: 1s", unrevoked),
-        ],
-    )
+    deploy_at("late", "after-acceptance", &[(GOOD_SERVER, server)])
 }
 
 type Trials = BTreeMap<String, Value>;
@@ -222,19 +233,24 @@ fn assert_ended_by_its_limit(trial: &Value, when: &str, decided: &[&str]) {
         "{trial:#}"
     );
     let answers = trial["answers"].as_array().unwrap();
-    let resources = answers
+    let (broken, besides) = if when == REVOKED {
+        ("revocation", "resources")
+    } else {
+        ("resources", "")
+    };
+    let answer = answers
         .iter()
-        .find(|answer| answer["question"] == "resources")
+        .find(|answer| answer["question"] == broken)
         .unwrap();
-    let told = resources["because"].as_str().unwrap();
+    let told = answer["because"].as_str().unwrap();
     assert!(told.starts_with(when), "{name}: {told}");
     assert!(told.contains("; the limit is "), "{name}: {told}");
     assert!(told.ends_with(" ended them all"), "{name}: {told}");
     for answer in answers {
         let question = answer["question"].as_str().unwrap();
         let right = match question {
-            "resources" => "broken",
-            decided_before if decided.contains(&decided_before) => "held",
+            _ if question == broken => "broken",
+            _ if question == besides || decided.contains(&question) => "held",
             _ => "unproven",
         };
         assert_eq!(answer["verdict"], right, "{name}: {answer:#}");
@@ -301,30 +317,24 @@ fn all_eaters_beside_a_good_server(cell: &str) {
         let trial = &trials[&format!("{}::{}", eater.name, eater.crash)];
         assert_ended_by_its_limit(trial, eater.when, eater.decided);
     }
-    let of_session_a = [&OF_SESSION_A[..], &["ownership"]].concat();
+    let of_session_a = [&OF_SESSION_A[..], &["handle", "ownership"]].concat();
     assert_ended_by_its_limit(
-        &trials["late::after-result"],
+        &trials["late::after-acceptance"],
         "session B had ",
         &of_session_a,
     );
     assert_bundles_are_whole(&ground, &trials);
 }
 
-#[test]
 fn whoever_exceeds_a_limit_is_ended_in_namespaces() {
     all_eaters_beside_a_good_server("namespaces");
 }
 
-#[test]
 fn whoever_exceeds_a_limit_is_ended_below_a_subreaper() {
     all_eaters_beside_a_good_server("subreaper");
 }
 
-#[test]
 fn whoever_exceeds_a_limit_is_ended_where_an_ordinary_user_runs_the_drill() {
-    if !can_become_nobody() {
-        return;
-    }
     for cell in ["namespaces", "subreaper"] {
         let ground = Ground::new();
         for folder in [ground.path().to_owned(), ground.path().join("tmp")] {

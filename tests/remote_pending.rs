@@ -1,22 +1,52 @@
 //! A connection held pending and let go at once, in a network namespace with a packet socket.
 //!
-//! The tests need a network namespace of their own: the first of them to run starts this program once more under
-//! `unshare --net`. Where that is not allowed they are skipped, with the reason.
+//! The tests need a network namespace of their own: each of them starts this program once more under `unshare --net`.
+//! Where that is not allowed they are ignored, with a hint.
+
+#[path = "outside/needs.rs"]
+mod needs;
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cargo_drill::journal::{Event, Journal, Secrets};
+use cargo_drill::journal::{Event, Journal, Secrets, Stamp};
 use cargo_drill::remote::{AtDispatch, Authority, Hold, Inlet, Remote};
 use cargo_drill::spec;
+use needs::test;
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, connect, recv, socket,
 };
 use serde_json::json;
+
+/// A line of the list below: a test that is run inside of a network namespace.
+macro_rules! in_namespace {
+    ($name:ident) => {{
+        fn outer() {
+            inside(stringify!($name), $name());
+        }
+        test!(outer as stringify!($name), "network")
+    }};
+}
+
+fn main() -> ExitCode {
+    needs::main(
+        file!(),
+        vec![
+            in_namespace!(a_held_connection_is_seen_and_released_at_once),
+            in_namespace!(what_is_let_through_costs_no_second_of_the_kernels),
+            in_namespace!(
+                the_second_connection_is_held_the_first_and_those_after_the_release_are_not
+            ),
+            in_namespace!(a_server_that_gave_up_while_it_was_held_keeps_nobody_waiting),
+            in_namespace!(a_server_that_gave_up_before_it_was_let_through_keeps_nobody_waiting),
+            in_namespace!(many_at_once_all_get_in_and_each_is_sought_once),
+        ],
+    )
+}
 
 /// Set in the run inside the namespace.
 const INSIDE: &str = "DRILL_TEST_IN_NAMESPACE";
@@ -28,48 +58,29 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// second after which the kernel would repeat the SYN by itself.
 const AT_ONCE: Duration = Duration::from_millis(500);
 
-/// True in the namespace. Outside, runs this one test inside and passes its verdict on.
-fn inside(test: &str) -> bool {
+/// Runs this test inside of a network namespace: this program once more, with the test's name.
+fn inside(name: &str, test: impl Future<Output = ()>) {
     if std::env::var_os(INSIDE).is_some() {
-        return true;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build();
+        return runtime.unwrap().block_on(test);
     }
-    // A frame that comes from a device, as a repeated SYN does, is taken for 127.0.0.1 only with `route_localnet`, and
-    // from an address of the machine's own only with `accept_local` (ip-sysctl).
-    let script = "ip link set lo up \\
-        && echo 1 > /proc/sys/net/ipv4/conf/all/route_localnet \\
-        && echo 1 > /proc/sys/net/ipv4/conf/all/accept_local \\
-        && exec \"$@\"";
-    let root = nix::unistd::geteuid().is_root();
-    let mut unshare = Command::new("unshare");
-    unshare.arg("--net");
-    if !root {
-        unshare.arg("--map-root-user");
-    }
-    let probe = unshare.args(["sh", "-c", script, "sh"]);
-    let possible = Command::new(probe.get_program())
-        .args(probe.get_args())
-        .arg("true")
-        .output();
-    match possible {
-        Ok(output) if output.status.success() => {}
-        Ok(output) => {
-            let because = String::from_utf8_lossy(&output.stderr);
-            println!("skipped, no network namespace: {because}");
-            return false;
-        }
-        Err(error) => {
-            println!("skipped, no unshare(1): {error}");
-            return false;
-        }
-    }
-    let status = probe
+    let output = Command::new("sh")
+        .args(["-c", needs::NETWORK, "sh"])
         .arg(std::env::current_exe().unwrap())
-        .args([test, "--exact", "--nocapture", "--test-threads=1"])
+        .args([name, "--exact", "--nocapture", "--test-threads=1"])
         .env(INSIDE, "1")
-        .status()
+        .output()
         .unwrap();
-    assert!(status.success(), "inside the namespace: {status}");
-    false
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(
+        output.status.success(),
+        "inside the namespace:\n{}{}",
+        said(&output.stdout),
+        said(&output.stderr)
+    );
 }
 
 struct Bench {
@@ -136,8 +147,8 @@ impl Bench {
         }
     }
 
-    /// When the event came, in ns since the journal's start.
-    async fn until(&self, pick: impl Fn(&Event) -> bool) -> u64 {
+    /// When the event came.
+    async fn until(&self, pick: impl Fn(&Event) -> bool) -> Stamp {
         let deadline = tokio::time::Instant::now() + PATIENCE;
         let mut watch = self.journal.watch();
         watch
@@ -197,11 +208,7 @@ fn accepted(n: u32) -> impl Fn(&Event) -> bool {
     move |event| matches!(event, Event::ConnectionAccepted { connection } if *connection == n)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_held_connection_is_seen_and_released_at_once() {
-    if !inside("a_held_connection_is_seen_and_released_at_once") {
-        return;
-    }
     let bench = Bench::new().await;
     for n in 1..=3 {
         bench
@@ -209,28 +216,24 @@ async fn a_held_connection_is_seen_and_released_at_once() {
             .arm(Hold::Connection { nth: 1 }, None)
             .await
             .unwrap();
-        let reached = bench.journal.now();
+        let reached = Stamp::now();
         let asked = bench.ask();
         let seen = bench.until(held(n)).await;
-        let released = bench.journal.now();
+        let released = Stamp::now();
         bench.remote.release().await;
         let got_in = bench.until(accepted(n)).await;
         join(asked).await;
         println!(
             "asked to held {} us, release to accepted {} us",
-            (seen - reached) / 1000,
-            (got_in - released) / 1000
+            seen.since(reached) / 1000,
+            got_in.since(released) / 1000
         );
-        assert!(Duration::from_nanos(got_in - released) < AT_ONCE);
+        assert!(Duration::from_nanos(got_in.since(released)) < AT_ONCE);
     }
     assert_eq!(bench.remote.effects().len(), 3);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_let_through_costs_no_second_of_the_kernels() {
-    if !inside("what_is_let_through_costs_no_second_of_the_kernels") {
-        return;
-    }
     let bench = Bench::new().await;
     let look: AtDispatch = Arc::new(|_| {});
     bench.remote.arm(Hold::Nothing, Some(look)).await.unwrap();
@@ -249,12 +252,7 @@ async fn what_is_let_through_costs_no_second_of_the_kernels() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_second_connection_is_held_the_first_and_those_after_the_release_are_not() {
-    let name = "the_second_connection_is_held_the_first_and_those_after_the_release_are_not";
-    if !inside(name) {
-        return;
-    }
     let bench = Bench::new().await;
     bench
         .remote
@@ -275,21 +273,17 @@ async fn the_second_connection_is_held_the_first_and_those_after_the_release_are
     assert_eq!(bench.remote.effects().len(), 4);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_gave_up_while_it_was_held_keeps_nobody_waiting() {
-    if !inside("a_server_that_gave_up_while_it_was_held_keeps_nobody_waiting") {
-        return;
-    }
     let bench = Bench::new().await;
     bench
         .remote
         .arm(Hold::Connection { nth: 1 }, None)
         .await
         .unwrap();
-    let reached = bench.journal.now();
+    let reached = Stamp::now();
     let socket = bench.reach();
     let seen = bench.until(held(1)).await;
-    println!("connect to held {} us", (seen - reached) / 1000);
+    println!("connect to held {} us", seen.since(reached) / 1000);
     drop(socket);
     bench.remote.release().await;
     let took = join(bench.ask()).await;
@@ -297,11 +291,7 @@ async fn a_server_that_gave_up_while_it_was_held_keeps_nobody_waiting() {
     assert_eq!(bench.remote.effects().len(), 1);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_gave_up_before_it_was_let_through_keeps_nobody_waiting() {
-    if !inside("a_server_that_gave_up_before_it_was_let_through_keeps_nobody_waiting") {
-        return;
-    }
     let bench = Bench::new().await;
     let (gone, wait) = std::sync::mpsc::channel::<()>();
     let wait = std::sync::Mutex::new(wait);
@@ -322,11 +312,7 @@ async fn a_server_that_gave_up_before_it_was_let_through_keeps_nobody_waiting() 
     assert!(took < AT_ONCE, "{took:?}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_at_once_all_get_in_and_each_is_sought_once() {
-    if !inside("many_at_once_all_get_in_and_each_is_sought_once") {
-        return;
-    }
     let bench = Bench::new().await;
     let look: AtDispatch = Arc::new(|_| {});
     bench.remote.arm(Hold::Nothing, Some(look)).await.unwrap();

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use cargo_drill::spec::{
     self, Asked, Authority, Bearer, Call, Client, Correlation, Count, CpuTime, Crash, CrashPoint,
-    Decision, Drill, Eof, Exchange, Expect, Group, Helpers, Kill, Known, Limits, Lookup, Network,
-    Outcomes, Ownership, Plain, Protocol, Question, Quiet, Reconcile, ReconcileEffects,
+    Decision, Drill, Eof, Exchange, Expect, Group, Handshake, Helpers, Kill, Known, Limits, Lookup,
+    Network, Outcomes, Ownership, Plain, Protocol, Question, Quiet, Reconcile, ReconcileEffects,
     RecordPlace, RecordPointers, Recover, Recovery, Remote, Repeats, Reply, ReplyTiming,
     Requirement, Revocable, Revocation, Route, Server, Signal, Size, Span, Status, StdinKind,
     Stream,
@@ -105,6 +105,9 @@ fn the_drill_of_the_design_means_what_it_says() {
             files: BTreeMap::from([(text("kubeconfig.yaml"), text("server: {{ remote.url }}"))]),
             stdin: StdinKind::Pipe,
             protocol: Protocol::Auto,
+            handshake: Handshake {
+                within: Span(Duration::from_secs(30)),
+            },
             network: Network::Closed,
             limits: Limits {
                 processes: Some(64),
@@ -160,6 +163,7 @@ fn the_drill_of_the_design_means_what_it_says() {
             tool: text("deploy_build"),
             arguments: arguments.clone(),
             correlation: Correlation::Meta,
+            within: Span(Duration::from_secs(30)),
             before: Vec::new(),
         },
         crash: vec![
@@ -171,6 +175,7 @@ fn the_drill_of_the_design_means_what_it_says() {
             },
         ],
         gate: false,
+        snapshot: spec::SnapshotForm::Codes,
         redact: Vec::new(),
         repeat: None,
         recover: Some(Recover {
@@ -217,6 +222,7 @@ fn the_drill_of_the_design_means_what_it_says() {
                     tool: text("deploy_build"),
                     arguments,
                     correlation: Correlation::Meta,
+                    within: Span(Duration::from_secs(30)),
                     before: Vec::new(),
                 }),
             }),
@@ -487,4 +493,24 @@ fn every_key_of_the_schema_is_described_and_no_other_is_allowed() {
     let mut gaps = Vec::new();
     walk(&schema, &schema, "", &mut gaps);
     assert!(gaps.is_empty(), "{gaps:#?}");
+}
+
+#[test]
+fn the_lines_of_what_an_answer_may_speak_of_are_known() {
+    let file = deploy();
+    let places = file.places();
+    let line_of = |beginning: &str| {
+        let mut lines = file.source.lines();
+        1 + lines.position(|line| line.starts_with(beginning)).unwrap()
+    };
+    for (value, beginning) in [
+        ("server.command[0]", "  command: "),
+        ("server.env.BUILD_TOKEN", "    BUILD_TOKEN: "),
+        ("authority.bearer", "  bearer: "),
+        ("call.tool", "  tool: "),
+    ] {
+        let place = format!("{}:{}", places.file, line_of(beginning));
+        assert_eq!(places.of(value), place, "{value}");
+    }
+    assert_eq!(places.of("recover.tool"), places.file, "it has none");
 }

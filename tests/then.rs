@@ -11,6 +11,8 @@ mod answers;
 mod drills;
 #[path = "outside/ground.rs"]
 mod ground;
+#[path = "outside/needs.rs"]
+mod needs;
 #[expect(dead_code, reason = "no file of a run is read whole here")]
 #[path = "outside/said.rs"]
 mod said;
@@ -20,15 +22,43 @@ mod small;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::process::Command;
+use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
 use answers::{difference, trials_in};
 use drills::{GOOD_SERVER, deploy_at};
 use ground::Ground;
+use needs::test;
 use said::say;
 use small::{Row, node, python};
+
+fn main() -> ExitCode {
+    needs::main(
+        file!(),
+        vec![
+            test!(
+                model_servers_break_what_they_should_in_namespaces,
+                "namespaces"
+            ),
+            test!(model_servers_break_what_they_should_below_a_subreaper),
+            test!(
+                small_servers_break_what_they_should_in_namespaces,
+                "python3",
+                "node",
+                "namespaces"
+            ),
+            test!(
+                what_the_remote_did_next_stands_in_the_journal_after_the_end_of_the_client_and_once,
+                "namespaces"
+            ),
+            test!(
+                a_client_that_hangs_or_reads_no_more_is_not_waited_for,
+                "namespaces"
+            ),
+        ],
+    )
+}
 
 const GIVEN: &str = "given";
 const HELD: &str = "held";
@@ -228,51 +258,24 @@ fn small_servers() -> Vec<Server> {
     let first = &[SENT, AFTER_ACCEPTANCE][..];
     let after = &[AFTER_ACCEPTANCE, TORN_REPLY][..];
     let patient = node("resends").set("/server/env/REPLY_WITHIN_MS", json!("60000"));
-    let servers = vec![
-        (
-            "python3",
-            Server::small("python-good", python("good"), at(DISPATCHED)),
+    vec![
+        Server::small("python-good", python("good"), at(DISPATCHED)),
+        // It asks before it writes, and a proxy does not.
+        Server::small("python-asks", keyless(python("asks")), at(first)).breaks(
+            first,
+            &[REPLAYED],
+            "effects reconcile",
         ),
-        (
-            "python3",
-            // It asks before it writes, and a proxy does not.
-            Server::small("python-asks", keyless(python("asks")), at(first)).breaks(
-                first,
-                &[REPLAYED],
-                "effects reconcile",
-            ),
-        ),
-        (
-            "python3",
-            Server::small(
-                "python-retries",
-                python("retries").outlives_eof(),
-                vec![(SENT, &[HELD]), (TORN_REPLY, &[HELD])],
-            )
-            .breaks(&[SENT, TORN_REPLY], &[HELD], "eof quiet"),
-        ),
-        (
-            "node",
-            Server::small("node-good", node("good"), at(DISPATCHED)),
-        ),
-        (
-            "node",
-            // A reply that is on its way for a second is none that is lost.
-            Server::small("node-resends", patient, at(after)).breaks(after, &[DROPPED], "quiet"),
-        ),
-    ];
-    servers
-        .into_iter()
-        .filter(|(runtime, server)| {
-            let output = Command::new(runtime).arg("--version").output();
-            let is_there = output.is_ok_and(|output| output.status.success());
-            if !is_there {
-                println!("{} is skipped: there is no {runtime} here", server.name);
-            }
-            is_there
-        })
-        .map(|(_, server)| server)
-        .collect()
+        Server::small(
+            "python-retries",
+            python("retries").outlives_eof(),
+            vec![(SENT, &[HELD]), (TORN_REPLY, &[HELD])],
+        )
+        .breaks(&[SENT, TORN_REPLY], &[HELD], "eof quiet"),
+        Server::small("node-good", node("good"), at(DISPATCHED)),
+        // A reply that is on its way for a second is none that is lost.
+        Server::small("node-resends", patient, at(after)).breaks(after, &[DROPPED], "quiet"),
+    ]
 }
 
 fn run(ground: &Ground, cell: &str) -> BTreeMap<String, Value> {
@@ -299,17 +302,14 @@ fn each_breaks_what_it_should(servers: &[Server], cell: &str) {
     assert!(wrong.is_empty(), "{cell}:{wrong}");
 }
 
-#[test]
 fn model_servers_break_what_they_should_in_namespaces() {
     each_breaks_what_it_should(&model_servers(), "namespaces");
 }
 
-#[test]
 fn model_servers_break_what_they_should_below_a_subreaper() {
     each_breaks_what_it_should(&model_servers(), "subreaper");
 }
 
-#[test]
 fn small_servers_break_what_they_should_in_namespaces() {
     each_breaks_what_it_should(&small_servers(), "namespaces");
 }
@@ -327,7 +327,6 @@ fn kinds(ground: &Ground, trial: &str) -> Vec<String> {
         .collect()
 }
 
-#[test]
 fn what_the_remote_did_next_stands_in_the_journal_after_the_end_of_the_client_and_once() {
     let did: [(&str, &str, &str); 7] = [
         (SENT, ERROR_503, "request-turned-away"),
@@ -361,7 +360,6 @@ fn what_the_remote_did_next_stands_in_the_journal_after_the_end_of_the_client_an
     }
 }
 
-#[test]
 fn a_client_that_hangs_or_reads_no_more_is_not_waited_for() {
     let crashes = [
         (json!({ "signal": "STOP" }), "hangs"),

@@ -74,8 +74,55 @@ fn a_server_that_exits_before_the_handshake_is_quoted() {
 #[test]
 fn a_tool_that_is_not_there_leaves_all_unproven_and_says_so() {
     let change = [("tool: deploy_build", "tool: deploy_biuld")];
+    let line = line_of("  tool: deploy_build");
+    let mistake = format!(
+        "the drill's mistake: the server has no tool `deploy_biuld` (drills/deploy.yaml:{line}); nearest: `deploy_build`"
+    );
+    for crash in ["after-acceptance", "before-dispatch", "call-unread"] {
+        let (_ground, said, trial) = trial(crash, &change);
+        assert_unproven(&said, &trial, &[&mistake]);
+    }
+}
+
+#[test]
+fn a_tool_that_is_not_there_leaves_open_what_needs_it_where_the_crash_needs_no_call() {
+    let change = [("tool: deploy_build", "tool: build")];
+    let (_ground, said, trial) = trial("idle", &change);
+    assert_eq!(said.code, Some(1), "{said}");
+    for (question, verdict) in [
+        ("eof", "held"),
+        ("effects", "held"),
+        ("reconcile", "unproven"),
+        ("revocation", "unproven"),
+    ] {
+        assert_eq!(verdict_of(&trial, question), verdict, "{question}: {said}");
+    }
+    assert!(
+        said.out.contains("the server has no tool `build`"),
+        "{said}"
+    );
+    assert!(said.out.contains("it lists"), "{said}");
+}
+
+#[test]
+fn a_credential_in_another_header_than_the_drill_names_is_the_drills_mistake() {
+    let change = [("bearer: Authorization", "bearer: X-Api-Key")];
+    let line = line_of("  bearer: Authorization");
     let (_ground, said, trial) = trial("after-acceptance", &change);
-    assert_unproven(&said, &trial, &["before the point was reached", "tool"]);
+    let declared = format!("`authority.bearer: X-Api-Key` (drills/deploy.yaml:{line})");
+    let words = [
+        "the drill's mistake: the server sends its credential as `Bearer …` in the header `authorization`",
+        &declared,
+        "so the remote refused POST /builds; write `bearer: authorization`",
+    ];
+    assert_unproven(&said, &trial, &words);
+}
+
+/// The line of the shipped drill that begins with this.
+fn line_of(beginning: &str) -> usize {
+    let text = deploy_at("deploy", "idle", &[]);
+    let found = text.lines().position(|line| line.starts_with(beginning));
+    1 + found.unwrap()
 }
 
 #[test]

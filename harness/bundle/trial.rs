@@ -221,6 +221,7 @@ fn compare(result: &TrialResult, repeats: &[Repeat], findings: &Findings) {
         ("skipped", result.skipped == expected.skipped),
         ("stale_known", result.stale_known == expected.stale_known),
         ("moments", result.moments == expected.moments),
+        ("sought", result.sought == expected.sought),
         ("repeats", result.repeats == expected.repeats),
     ];
     for (field, is_equal) in others {

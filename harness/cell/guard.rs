@@ -23,7 +23,7 @@ use super::kill::kill_all;
 use super::message::Report;
 use super::sys;
 use super::usage::{self, Usage};
-use crate::journal::{Eater, Limit, Pid};
+use crate::journal::{Eater, Limit, Pid, Stamp};
 
 /// Between two counts of the processes. A fork bomb makes some ten in a millisecond.
 const COUNT_EVERY: Duration = Duration::from_millis(5);
@@ -159,6 +159,7 @@ impl Guard {
 
     fn end(&self, mut breach: Breach, session: &Session, pids: &[Pid]) {
         self.exceeded.store(true, Ordering::SeqCst);
+        let at = Stamp::now();
         // First of all. What cannot be killed now is killed when the cell ends.
         let _ = kill_all(pids);
         if breach.limit == Limit::Processes {
@@ -174,6 +175,7 @@ impl Guard {
         } = breach;
         // A harness that has gone needs no report.
         let _ = self.teller.tell(&Report::Exceeded {
+            at,
             limit,
             most,
             used,

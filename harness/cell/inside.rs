@@ -5,7 +5,7 @@
 //! [`Guard`]. It decides nothing but that a limit is a limit.
 
 use std::io::{self, Write as _};
-use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
@@ -14,21 +14,27 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nix::errno::Errno;
+use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
-use nix::unistd::Pid as NixPid;
+use nix::sys::stat::Mode;
+use nix::sys::wait::waitpid;
+use nix::unistd::{Pid as NixPid, UnlinkatFlags, unlinkat};
 
 use super::bounds::Bounds;
+use super::ended::{Children, ended};
+use super::fence::{self, Fence};
 use super::guard::Guard;
 use super::kill::kill_all;
 use super::message::{Order, Report, Wanted, receive, send};
+use super::mounts::Survey;
+use super::owner::owner;
 use super::proc::Sought;
 use super::room::{self, Room};
-use super::{proc, sys};
-use crate::journal::{CellKind, Exit, Moment, Pid, Secret};
+use super::{listening, proc, sys};
+use crate::journal::{CellKind, Moment, Pid, Secret, Stamp};
 
 /// The process `cargo-drill __cell`; its stdin is the socket to the harness.
 pub(crate) fn main() -> ExitCode {
@@ -69,6 +75,12 @@ fn run() -> io::Result<()> {
         }
     };
     if plan.wanted == Wanted::Subreaper {
+        if !plan.open_network
+            && let Err(because) = fence::check()
+        {
+            drop(scratch);
+            return not_ready(&socket, because);
+        }
         prctl::set_child_subreaper(true)?;
         let subreaper = NixPid::this().as_raw();
         let room = match room::open_room().and_then(|room| with_otlp(room, plan.otlp)) {
@@ -80,7 +92,8 @@ fn run() -> io::Result<()> {
         };
         plan.bounds.harden_user();
         let init = Init::new(socket, subreaper, room.port, plan.bounds);
-        let served = init.serve(room, CellKind::Subreaper, false);
+        let fence = (!plan.open_network).then(|| Fence::around(room.ports()));
+        let served = init.serve(room, CellKind::Subreaper, false, fence);
         end_all()?;
         return served;
     }
@@ -98,12 +111,19 @@ fn run() -> io::Result<()> {
             std::mem::forget(scratch);
             // The outer process kills us when the socket closes; should it be killed itself, the kernel does.
             prctl::set_pdeathsig(Signal::SIGKILL)?;
-            let furnished = room::furnish(plan.open_network, user_namespace, plan.bounds);
+            let temporary = Survey::take(&plan.needs, &plan.scratch);
+            let furnished = room::furnish(
+                plan.open_network,
+                user_namespace,
+                plan.bounds,
+                temporary,
+                &plan.scratch,
+            );
             match furnished.and_then(|room| with_otlp(room, plan.otlp)) {
                 Ok(room) => {
                     let init = Init::new(socket, 1, room.port, plan.bounds);
                     // When we return, the kernel ends the rest.
-                    init.serve(room, CellKind::Namespaces, user_namespace)
+                    init.serve(room, CellKind::Namespaces, user_namespace, None)
                 }
                 Err(error) => not_ready(&socket, error.to_string()),
             }
@@ -121,18 +141,36 @@ fn not_ready(socket: &UnixStream, because: String) -> io::Result<()> {
 
 /// The trial's folder, with its credentials in it. Made by the cell and not by the harness, since the cell removes it: a
 /// harness that is killed at any moment has then made no folder that nobody knows of.
-struct Scratch<'a>(&'a Path);
+struct Scratch<'a> {
+    path: &'a Path,
+    /// The folder that holds it, as the host has it. Later mounts of the cell hide it from its own path, and make a mount
+    /// point of ours, which rmdir(2) does not remove.
+    holder: OwnedFd,
+}
 
 impl<'a> Scratch<'a> {
     fn make(path: &'a Path) -> io::Result<Self> {
+        let holder = path
+            .parent()
+            .ok_or_else(|| io::Error::other("it has no folder above it"))?;
+        let holder = nix::fcntl::open(
+            holder,
+            OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC,
+            Mode::empty(),
+        )?;
         std::fs::DirBuilder::new().mode(0o700).create(path)?;
-        Ok(Self(path))
+        Ok(Self { path, holder })
     }
 }
 
 impl Drop for Scratch<'_> {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(self.0);
+        if std::fs::remove_dir_all(self.path).is_err()
+            && let Some(name) = self.path.file_name()
+        {
+            // What is in it is gone; what is left is the mount point.
+            let _ = unlinkat(&self.holder, name, UnlinkatFlags::RemoveDir);
+        }
     }
 }
 
@@ -205,7 +243,13 @@ impl Init {
         }
     }
 
-    fn serve(&self, room: Room, kind: CellKind, user_namespace: bool) -> io::Result<()> {
+    fn serve(
+        &self,
+        room: Room,
+        kind: CellKind,
+        user_namespace: bool,
+        fence: Option<Fence>,
+    ) -> io::Result<()> {
         let mut children = SigSet::empty();
         children.add(Signal::SIGCHLD);
         children.thread_block()?;
@@ -213,14 +257,29 @@ impl Init {
             SignalFd::with_flags(&children, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
         let mut descriptors = vec![room.listener.as_raw_fd()];
         descriptors.extend(room.packets.as_ref().map(std::os::fd::AsRawFd::as_raw_fd));
+        let network = &room.network;
+        if let Some((datagrams, connections)) = &network.resolver {
+            descriptors.extend([datagrams.as_raw_fd(), connections.as_raw_fd()]);
+        }
+        descriptors.extend(
+            network
+                .contacts
+                .as_ref()
+                .map(std::os::fd::AsRawFd::as_raw_fd),
+        );
         let otlp = room.otlp.iter().flatten();
         descriptors.extend(otlp.map(std::os::fd::AsRawFd::as_raw_fd));
         let ready = Report::Ready {
             kind,
             user_namespace,
             packet_socket: room.packets.is_some(),
+            resolver: network.resolver.is_some(),
+            contacts: network.contacts.is_some(),
             otlp: room.otlp.is_some(),
             port: room.port,
+            shared: room.shared.clone(),
+            fence,
+            weakens: room.weakens.clone(),
         };
         self.teller.hand_over(&ready, &descriptors)?;
         // The harness alone holds the listeners now: when it goes, nobody listens.
@@ -254,7 +313,7 @@ impl Init {
         }
     }
 
-    fn obey(&self, order: Order, descriptors: Vec<std::os::fd::OwnedFd>) -> io::Result<()> {
+    fn obey(&self, order: Order, descriptors: Vec<OwnedFd>) -> io::Result<()> {
         match order {
             Order::Build(_) => Ok(()),
             Order::Spawn {
@@ -282,9 +341,13 @@ impl Init {
                 // A pid that is not positive, and the group 1, mean more than anybody asks for to kill(2).
                 let to = NixPid::from_raw(pid);
                 let send = if group { killpg } else { kill };
+                let now = Stamp::now();
                 let delivered = pid > 1
                     && Signal::try_from(signal).is_ok_and(|signal| send(to, signal).is_ok());
-                self.report(&Report::Signalled { ticket, delivered })
+                self.report(&Report::Signalled {
+                    ticket,
+                    sent: delivered.then_some(now),
+                })
             }
             Order::AreStopped { ticket, pids } => {
                 let all = pids.iter().all(|pid| proc::is_stopped(*pid));
@@ -311,6 +374,7 @@ impl Init {
                 let report = match proc::look(self.root, sought) {
                     Ok(seen) => Report::Seen {
                         ticket,
+                        at: Stamp::now(),
                         moment,
                         session,
                         processes: seen.processes,
@@ -335,6 +399,7 @@ impl Init {
                 self.report(&report)
             }
             Order::Holders { ticket, pipes, end } => {
+                let at = Stamp::now();
                 let report = match proc::look(
                     self.root,
                     Sought {
@@ -350,7 +415,7 @@ impl Init {
                             .into_iter()
                             .map(|process| process.pid)
                             .collect();
-                        Report::Holding { ticket, pids }
+                        Report::Holding { ticket, pids, at }
                     }
                     Err(error) => Report::Failed {
                         ticket,
@@ -368,41 +433,57 @@ impl Init {
                     because: error.to_string(),
                 }),
             },
+            Order::Listening { ticket } => {
+                let report = match listening::ports(self.root) {
+                    Ok(ports) => Report::Listening { ticket, ports },
+                    Err(error) => Report::Failed {
+                        ticket,
+                        because: error.to_string(),
+                    },
+                };
+                self.report(&report)
+            }
             Order::Connecting { ticket } => {
                 let ports = proc::connecting(self.port);
                 self.report(&Report::Connecting { ticket, ports })
+            }
+            Order::Owner {
+                ticket,
+                transport,
+                port,
+            } => {
+                let owner = owner(self.root, transport, port);
+                self.report(&Report::Owner { ticket, owner })
             }
         }
     }
 
     /// Reaps every child that has ended and reports it. Its name is read first, while it is a zombie.
     fn reap(&self) -> io::Result<()> {
-        let peek = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         loop {
-            let pid = match waitid(Id::All, peek) {
-                Ok(WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, _, _)) => pid,
-                Err(Errno::ECHILD) if self.guard.is_exceeded() => return self.tell_of_the_end(),
-                Ok(_) | Err(Errno::ECHILD) => return Ok(()),
-                Err(error) => return Err(error.into()),
+            let (pid, exit) = match ended(Children::Ended) {
+                Ok(Some(ended)) => ended,
+                Ok(None) => return Ok(()),
+                Err(error) if error.raw_os_error() == Some(Errno::ECHILD as i32) => {
+                    if self.guard.is_exceeded() {
+                        self.tell_of_the_end()?;
+                    }
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
             };
             if self.guard.is_exceeded() {
                 // The guard still counts the dead.
                 self.guard.has_told();
-                waitpid(pid, None)?;
+                reap_one(pid)?;
                 self.ended.set(self.ended.get().map(|ended| ended + 1));
                 continue;
             }
-            let comm = proc::comm(pid.as_raw());
-            let exit = match waitpid(pid, None)? {
-                WaitStatus::Exited(_, code) => Exit::Code(code),
-                WaitStatus::Signaled(_, signal, core) => Exit::Signal {
-                    number: signal as i32,
-                    core,
-                },
-                _ => continue,
-            };
+            let comm = proc::comm(pid);
+            reap_one(pid)?;
             self.report(&Report::Exited {
-                pid: pid.as_raw(),
+                at: Stamp::now(),
+                pid,
                 exit,
                 comm,
             })?;
@@ -413,13 +494,25 @@ impl Init {
     fn tell_of_the_end(&self) -> io::Result<()> {
         self.guard.has_told();
         match self.ended.take() {
-            Some(ended) => self.report(&Report::Cleared { ended }),
+            Some(ended) => self.report(&Report::Cleared {
+                at: Stamp::now(),
+                ended,
+            }),
             None => Ok(()),
         }
     }
 
     fn report(&self, report: &Report) -> io::Result<()> {
         self.teller.tell(report)
+    }
+}
+
+/// Reaps a child that has ended.
+fn reap_one(pid: i32) -> io::Result<()> {
+    match waitpid(nix::unistd::Pid::from_raw(pid), None) {
+        // It was reaped, and its status has no name here: that of a real-time signal.
+        Ok(_) | Err(Errno::EINVAL) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -447,7 +540,7 @@ fn spawn(
     argv: &[String],
     env: Vec<(String, String)>,
     cwd: &Path,
-    descriptors: Vec<std::os::fd::OwnedFd>,
+    descriptors: Vec<OwnedFd>,
 ) -> io::Result<Pid> {
     let Ok([stdin, stdout, stderr]) = <[_; 3]>::try_from(descriptors) else {
         return Err(io::Error::other("three descriptors belong to a spawn"));

@@ -10,8 +10,11 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::bounds::Bounds;
+use super::fence::Fence;
+use super::mounts::Needs;
 use crate::journal::{
-    CellKind, Eater, Exit, Limit, Moment, Pid, PipeEnd, Process, Session, Socket,
+    Asker, CellKind, Eater, Exit, Limit, Moment, Pid, PipeEnd, Process, Session, Socket, Stamp,
+    Transport,
 };
 
 /// Joins an order with its report.
@@ -39,6 +42,8 @@ pub struct Plan {
     /// A folder that does not exist: the cell makes it, and removes it when all in the cell has ended. So it goes also
     /// where the harness was killed.
     pub scratch: PathBuf,
+    /// What is needed besides of the folders that hold temporary files.
+    pub needs: Needs,
 }
 
 /// From the harness to the cell.
@@ -80,8 +85,16 @@ pub enum Order {
     },
     /// A fresh TCP socket of the cell's network.
     TcpSocket { ticket: Ticket },
+    /// The TCP ports on which processes of the cell listen.
+    Listening { ticket: Ticket },
     /// The local ports that are in `SYN_SENT` towards the remote.
     Connecting { ticket: Ticket },
+    /// Whose socket has this port.
+    Owner {
+        ticket: Ticket,
+        transport: Transport,
+        port: u16,
+    },
 }
 
 /// One end of a session's pipe, by its inode. Both ends of a pipe share one inode; the access mode tells them apart.
@@ -110,14 +123,23 @@ pub struct Present {
 /// From the cell to the harness.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Report {
-    /// The room is made. Descriptors: the remote's listener, then the packet socket if there is one, then the listeners of
-    /// OTLP over HTTP and over gRPC if they were wanted.
+    /// The room is made. Descriptors: the remote's listener, then the packet socket if there is one, then the resolver's over
+    /// UDP and over TCP, then the packet socket for contacts, then the listeners of OTLP over HTTP and over gRPC, each where
+    /// it is there.
     Ready {
         kind: CellKind,
         user_namespace: bool,
         packet_socket: bool,
+        resolver: bool,
+        contacts: bool,
         otlp: bool,
         port: u16,
+        /// The folders of temporary files that stay the host's.
+        shared: Vec<PathBuf>,
+        /// Where the network is the host's and is to be closed to the server.
+        fence: Option<Fence>,
+        /// What this room weakens, a sentence each.
+        weakens: Vec<String>,
     },
     /// The room could not be made.
     NotReady {
@@ -133,7 +155,8 @@ pub enum Report {
     },
     Signalled {
         ticket: Ticket,
-        delivered: bool,
+        /// Right before it was sent; absent where nobody was there to take it.
+        sent: Option<Stamp>,
     },
     Stopped {
         ticket: Ticket,
@@ -141,6 +164,7 @@ pub enum Report {
     },
     Seen {
         ticket: Ticket,
+        at: Stamp,
         moment: Moment,
         session: Session,
         processes: Vec<Process>,
@@ -153,14 +177,24 @@ pub enum Report {
     Holding {
         ticket: Ticket,
         pids: Vec<Pid>,
+        /// Right before the look: who has let go, had done so by then.
+        at: Stamp,
     },
     /// One descriptor comes with it.
     TcpSocket {
         ticket: Ticket,
     },
+    Listening {
+        ticket: Ticket,
+        ports: Vec<u16>,
+    },
     Connecting {
         ticket: Ticket,
         ports: Vec<u16>,
+    },
+    Owner {
+        ticket: Ticket,
+        owner: Option<Asker>,
     },
     Failed {
         ticket: Ticket,
@@ -168,12 +202,15 @@ pub enum Report {
     },
     /// A process was reaped by the cell: an orphan, or a client.
     Exited {
+        at: Stamp,
         pid: Pid,
         exit: Exit,
         comm: Option<String>,
     },
     /// The processes used more than they may: all of them are killed, and no exit is reported any more.
     Exceeded {
+        /// Right before they were killed.
+        at: Stamp,
         limit: Limit,
         most: u64,
         used: u64,
@@ -181,6 +218,7 @@ pub enum Report {
     },
     /// All that were killed have ended, this many.
     Cleared {
+        at: Stamp,
         ended: u64,
     },
 }
@@ -249,7 +287,7 @@ pub fn receive<M: DeserializeOwned>(socket: &UnixStream) -> io::Result<Option<(M
 
 /// The first bytes of a frame, with which its descriptors arrive.
 fn receive_head(socket: &UnixStream, header: &mut [u8; 4]) -> io::Result<(usize, Vec<OwnedFd>)> {
-    let mut space = nix::cmsg_space!([RawFd; 4]);
+    let mut space = nix::cmsg_space!([RawFd; 8]);
     loop {
         let mut buffers = [IoSliceMut::new(header)];
         let message = match recvmsg::<()>(

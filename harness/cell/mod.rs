@@ -11,19 +11,32 @@ compile_error!(
 );
 
 mod bounds;
+mod doorway;
+mod ended;
+mod fence;
 pub(crate) mod gate;
 mod guard;
 pub(crate) mod inside;
 mod kill;
+mod listening;
 mod message;
+mod mounts;
+mod network;
 mod outside;
+mod owner;
 mod proc;
+mod resolver;
 mod room;
+mod seccomp;
 mod sys;
 mod usage;
 
 pub use bounds::Bounds;
+pub use doorway::{Doorway, NetworkDoor, OtlpDoor};
+pub(crate) use ended::{Children, ended};
+pub use fence::Fence;
 pub use gate::{Gate, Scene};
 pub use message::{Pipe, Plan, Present, Wanted};
-pub use outside::{Cell, CellError, Doorway, Line, Look, OtlpDoor, Spawn};
+pub use mounts::Needs;
+pub use outside::{Cell, CellError, Line, Look, Spawn};
 pub(crate) use sys::{unread_in_pipe, unread_in_socket};

@@ -1,11 +1,10 @@
 //! What runs in the harness: builds a cell, gives it orders, and turns its reports into events.
 //!
-//! A thread reads the reports and appends the events among them in the order in which the cell saw them: a look and an
-//! exit never change places. Orders wait for their report; each takes well below a millisecond.
+//! A thread reads the reports and appends the events among them in the order in which the cell saw them, each with the time
+//! that the cell read when it did: a look and an exit never change places. Orders wait for their report; each takes well below a millisecond.
 
 use std::collections::HashMap;
 use std::io;
-use std::net::TcpListener;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -15,8 +14,11 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::doorway::{Doorway, enter};
 use super::message::{Order, Pipe, Plan, Present, Report, Ticket, Wanted, receive, send};
-use crate::journal::{CellKind, Event, Journal, Moment, Pid, PipeEnd, Process, Session, Socket};
+use crate::journal::{
+    Asker, Event, Journal, Moment, Pid, PipeEnd, Process, Session, Socket, Stamp, Transport,
+};
 use crate::roles;
 
 /// An order that is not answered by then never will be: the cell does nothing that waits.
@@ -58,22 +60,8 @@ pub struct Cell {
     line: Line,
     outer: Child,
     reader: Option<JoinHandle<()>>,
-    /// A second handle on the packet socket: the last one to close it waits for the kernel.
-    packets: Option<OwnedFd>,
-}
-
-/// What the cell hands out for the remote.
-pub struct Doorway {
-    pub listener: TcpListener,
-    pub packets: Option<OwnedFd>,
-    pub port: u16,
-    pub otlp: Option<OtlpDoor>,
-}
-
-/// Where the server's OTLP comes in.
-pub struct OtlpDoor {
-    pub http: TcpListener,
-    pub grpc: TcpListener,
+    /// Second handles on the packet sockets: the last one to close one waits for the kernel.
+    packets: Vec<OwnedFd>,
 }
 
 /// Orders to a cell; cheap to clone. Outlives the cell, and then every order fails.
@@ -101,7 +89,12 @@ impl Cell {
                     wanted: Wanted::Subreaper,
                     ..plan.clone()
                 };
-                Self::try_build(&plan, journal, Some(&because))
+                match Self::try_build(&plan, journal, Some(&because)) {
+                    Err(CellError::Build(neither)) => {
+                        Err(CellError::Build(format!("{because}; {neither}")))
+                    }
+                    other => other,
+                }
             }
             other => other,
         }
@@ -137,10 +130,11 @@ impl Cell {
         });
         match ready {
             Ok((shared, reader, doorway)) => {
-                let packets = doorway
-                    .packets
-                    .as_ref()
-                    .and_then(|packets| packets.try_clone().ok());
+                let packets = [&doorway.packets, &doorway.network.contacts];
+                let packets = packets.into_iter().flatten();
+                let packets = packets
+                    .filter_map(|socket| socket.try_clone().ok())
+                    .collect();
                 let line = Line { shared };
                 Ok((
                     Self {
@@ -179,7 +173,8 @@ impl Drop for Cell {
             let _ = reader.join();
         }
         // Closing a packet socket waits until no processor looks at it any more, some 20 ms; nobody else needs to.
-        if let Some(packets) = self.packets.take() {
+        let packets = std::mem::take(&mut self.packets);
+        if !packets.is_empty() {
             std::thread::spawn(move || drop(packets));
         }
     }
@@ -214,23 +209,36 @@ impl Line {
         }
     }
 
-    /// Sends a signal to one process; false when it has gone.
-    pub fn signal(&self, pid: Pid, signal: crate::spec::Signal) -> Result<bool, CellError> {
-        self.send_signal(pid, signal, false)
+    /// Sends a signal to one process. When it was sent; `None` where the process has gone.
+    pub fn signal(
+        &self,
+        pid: Pid,
+        signal: crate::spec::Signal,
+    ) -> Result<Option<Stamp>, CellError> {
+        self.send_signal(pid, signal.into(), false)
     }
 
-    /// Sends a signal to the process group that this process leads; false when nobody is left in it.
-    pub fn signal_group(&self, pid: Pid, signal: crate::spec::Signal) -> Result<bool, CellError> {
-        self.send_signal(pid, signal, true)
+    /// Continues a process that is stopped (SIGCONT).
+    pub fn go_on(&self, pid: Pid) -> Result<Option<Stamp>, CellError> {
+        self.send_signal(pid, nix::sys::signal::Signal::SIGCONT, false)
+    }
+
+    /// Sends a signal to the process group that this process leads. When it was sent; `None` where nobody is left in it.
+    pub fn signal_group(
+        &self,
+        pid: Pid,
+        signal: crate::spec::Signal,
+    ) -> Result<Option<Stamp>, CellError> {
+        self.send_signal(pid, signal.into(), true)
     }
 
     fn send_signal(
         &self,
         pid: Pid,
-        signal: crate::spec::Signal,
+        signal: nix::sys::signal::Signal,
         group: bool,
-    ) -> Result<bool, CellError> {
-        let signal = nix::sys::signal::Signal::from(signal) as i32;
+    ) -> Result<Option<Stamp>, CellError> {
+        let signal = signal as i32;
         match self
             .order(
                 |ticket| Order::Signal {
@@ -243,7 +251,7 @@ impl Line {
             )?
             .0
         {
-            Report::Signalled { delivered, .. } => Ok(delivered),
+            Report::Signalled { sent, .. } => Ok(sent),
             other => Err(unexpected(other)),
         }
     }
@@ -297,14 +305,14 @@ impl Line {
         }
     }
 
-    /// Who holds one end of a session's pipes now. Appends nothing.
-    pub fn holders(&self, pipes: &[Pipe], end: PipeEnd) -> Result<Vec<Pid>, CellError> {
+    /// Who holds one end of a session's pipes, and when that was looked for. Appends nothing.
+    pub fn holders(&self, pipes: &[Pipe], end: PipeEnd) -> Result<(Vec<Pid>, Stamp), CellError> {
         let pipes = pipes.to_vec();
         match self
             .order(|ticket| Order::Holders { ticket, pipes, end }, &[])?
             .0
         {
-            Report::Holding { pids, .. } => Ok(pids),
+            Report::Holding { pids, at, .. } => Ok((pids, at)),
             other => Err(unexpected(other)),
         }
     }
@@ -318,10 +326,31 @@ impl Line {
         }
     }
 
+    /// The TCP ports on which processes of the cell listen.
+    pub fn listening(&self) -> Result<Vec<u16>, CellError> {
+        match self.order(|ticket| Order::Listening { ticket }, &[])?.0 {
+            Report::Listening { ports, .. } => Ok(ports),
+            other => Err(unexpected(other)),
+        }
+    }
+
     /// The local ports that are in `SYN_SENT` towards the remote.
     pub fn connecting(&self) -> Result<Vec<u16>, CellError> {
         match self.order(|ticket| Order::Connecting { ticket }, &[])?.0 {
             Report::Connecting { ports, .. } => Ok(ports),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Whose socket has this port; `None` where it has gone.
+    pub fn owner(&self, transport: Transport, port: u16) -> Result<Option<Asker>, CellError> {
+        let order = |ticket| Order::Owner {
+            ticket,
+            transport,
+            port,
+        };
+        match self.order(order, &[])?.0 {
+            Report::Owner { owner, .. } => Ok(owner),
             other => Err(unexpected(other)),
         }
     }
@@ -363,94 +392,54 @@ fn greet(socket: &UnixStream, plan: &Plan) -> Result<(Report, Vec<OwnedFd>), Cel
     }
 }
 
-/// Takes what the room offers and appends `cell-ready`.
-fn enter(
-    (report, descriptors): (Report, Vec<OwnedFd>),
-    plan: &Plan,
-    journal: &Journal,
-    fallback: Option<&str>,
-) -> Result<Doorway, CellError> {
-    let Report::Ready {
-        kind,
-        user_namespace,
-        packet_socket,
-        otlp,
-        port,
-    } = report
-    else {
-        return Err(CellError::Failed(
-            "it did not say that it was ready".to_owned(),
-        ));
-    };
-    let mut descriptors = descriptors.into_iter().peekable();
-    let listener = descriptors.next().ok_or(CellError::Gone)?;
-    journal.append(Event::CellReady {
-        cell: kind,
-        user_namespace,
-        packet_socket,
-        remote_port: port,
-        weakens: weakens(kind, packet_socket, plan.open_network, fallback),
-    });
-    let packets = descriptors.next_if(|_| packet_socket);
-    let otlp = match (otlp, descriptors.next(), descriptors.next()) {
-        (false, ..) => None,
-        (true, Some(http), Some(grpc)) => Some(OtlpDoor {
-            http: TcpListener::from(http),
-            grpc: TcpListener::from(grpc),
-        }),
-        (true, ..) => return Err(CellError::Gone),
-    };
-    Ok(Doorway {
-        listener: TcpListener::from(listener),
-        packets,
-        port,
-        otlp,
-    })
-}
-
 fn read_reports(shared: &Shared, journal: &Journal) {
     while let Ok(Some((report, descriptors))) = receive::<Report>(&shared.socket) {
         let ticket = match &report {
-            Report::Exited { pid, exit, comm } => {
-                journal.append(Event::ProcessExited {
-                    pid: *pid,
-                    exit: *exit,
-                    comm: comm.clone(),
-                });
+            Report::Exited {
+                at,
+                pid,
+                exit,
+                comm,
+            } => {
+                journal.append_exit(*at, *pid, *exit, comm.clone());
                 continue;
             }
             Report::Exceeded {
+                at,
                 limit,
                 most,
                 used,
                 by,
             } => {
-                journal.append(Event::LimitExceeded {
+                let exceeded = Event::LimitExceeded {
                     limit: *limit,
                     most: *most,
                     used: *used,
                     by: by.clone(),
                     rehearsal: false,
-                });
+                };
+                journal.append_at(*at, exceeded);
                 continue;
             }
-            Report::Cleared { ended } => {
-                journal.append(Event::CellCleared { ended: *ended });
+            Report::Cleared { at, ended } => {
+                journal.append_at(*at, Event::CellCleared { ended: *ended });
                 continue;
             }
             Report::Seen {
                 ticket,
+                at,
                 moment,
                 session,
                 processes,
                 sockets,
             } => {
-                journal.append(Event::Looked {
+                let looked = Event::Looked {
                     moment: *moment,
                     session: *session,
                     processes: processes.clone(),
                     sockets: sockets.clone(),
-                });
+                };
+                journal.append_at(*at, looked);
                 *ticket
             }
             Report::Spawned { ticket, .. }
@@ -460,7 +449,9 @@ fn read_reports(shared: &Shared, journal: &Journal) {
             | Report::Counted { ticket, .. }
             | Report::Holding { ticket, .. }
             | Report::TcpSocket { ticket }
+            | Report::Listening { ticket, .. }
             | Report::Connecting { ticket, .. }
+            | Report::Owner { ticket, .. }
             | Report::Failed { ticket, .. } => *ticket,
             Report::Ready { .. } | Report::NotReady { .. } => continue,
         };
@@ -482,40 +473,6 @@ fn unexpected(report: Report) -> CellError {
         }
         _ => CellError::Failed("it answered another order".to_owned()),
     }
-}
-
-/// What a reader of the answers must know about this cell.
-fn weakens(
-    kind: CellKind,
-    packet_socket: bool,
-    open_network: bool,
-    fallback: Option<&str>,
-) -> Vec<String> {
-    let mut weakens = Vec::new();
-    if let Some(because) = fallback {
-        weakens.push(format!("{because}; the subreaper cell was used instead"));
-    }
-    if kind == CellKind::Subreaper {
-        weakens.push(
-            "helpers: an orphan's parent is the cell's process, not pid 1, so a server that waits for parent pid 1 \
-             behaves differently"
-                .to_owned(),
-        );
-        weakens.push(
-            "quiet: the host's network is open, so only connections to the remote are seen"
-                .to_owned(),
-        );
-    } else if open_network {
-        weakens.push("quiet: the drill opened the host's network, so only connections to the remote are seen".to_owned());
-    }
-    if !packet_socket {
-        weakens.push(
-            "before-dispatch: a connection attempt is seen by polling, and one that was held goes on only when the \
-             kernel sends its SYN again, up to 2 s later; the record is not read at the moment of dispatch"
-                .to_owned(),
-        );
-    }
-    weakens
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

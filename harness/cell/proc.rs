@@ -393,7 +393,7 @@ fn opened_for_writing(info: &str) -> bool {
 }
 
 /// The inode of `pipe:[123]` or `socket:[123]`.
-fn inode(link: &[u8]) -> Option<u64> {
+pub(super) fn inode(link: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(link).ok()?;
     let number = text
         .strip_prefix("pipe:[")
@@ -502,7 +502,7 @@ fn syn_sent(line: &str, port: u16) -> Option<u16> {
     (remote == port && fields.next()? == SYN_SENT).then_some(local)
 }
 
-fn port_of(address: &str) -> Option<u16> {
+pub(super) fn port_of(address: &str) -> Option<u16> {
     u16::from_str_radix(address.rsplit(':').next()?, 16).ok()
 }
 

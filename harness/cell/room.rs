@@ -13,14 +13,16 @@ use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{getegid, geteuid};
 
 use super::bounds::Bounds;
-use super::sys;
+use super::mounts::{Survey, TEMPORARY};
+use super::network::Network;
+use super::{network, resolver, sys};
 
 /// The remote's port where the network is the cell's own: always the same, so that it can stand in a snapshot.
 const PORT: u16 = 7411;
@@ -36,8 +38,13 @@ pub(super) struct Room {
     pub listener: TcpListener,
     pub packets: Option<OwnedFd>,
     pub port: u16,
+    pub network: Network,
+    /// What this room weakens, a sentence each.
+    pub weakens: Vec<String>,
     /// For OTLP over HTTP and over gRPC, once they are asked for.
     pub otlp: Option<[TcpListener; 2]>,
+    /// The folders of temporary files that stay the host's.
+    pub shared: Vec<PathBuf>,
 }
 
 impl Room {
@@ -51,6 +58,13 @@ impl Room {
         let listen = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
         self.otlp = Some([listen(http)?, listen(grpc)?]);
         Ok(self)
+    }
+
+    /// All that the harness listens on.
+    pub fn ports(&self) -> Vec<u16> {
+        let otlp = self.otlp.iter().flatten();
+        let otlp = otlp.filter_map(|listener| Some(listener.local_addr().ok()?.port()));
+        otlp.chain([self.port]).collect()
     }
 }
 
@@ -73,11 +87,13 @@ pub(super) fn leave_host(open_network: bool) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Furnishes the namespaces; runs as their PID 1.
+/// Furnishes the namespaces; runs as their PID 1. `scratch` is a folder of the trial's own.
 pub(super) fn furnish(
     open_network: bool,
     user_namespace: bool,
     bounds: Bounds,
+    temporary: Survey,
+    scratch: &Path,
 ) -> io::Result<Room> {
     let step = |what: &'static str| {
         move |error: io::Error| io::Error::new(error.kind(), format!("{what}: {error}"))
@@ -99,8 +115,14 @@ pub(super) fn furnish(
     for folder in COVERED {
         cover(Path::new(folder)).map_err(step("failed to cover the host's sockets"))?;
     }
+    let shared = temporary
+        .mount()
+        .map_err(step("failed to mount folders for temporary files"))?;
     if open_network {
-        return open_room();
+        return Ok(Room {
+            shared,
+            ..open_room()?
+        });
     }
     let interface = sys::loopback_up().map_err(step("failed to bring the loopback up"))?;
     let packets = sys::syn_socket(interface)
@@ -108,11 +130,17 @@ pub(super) fn furnish(
         .filter(|_| allow_reinjection().is_ok());
     let listener =
         sys::listen_with_short_queue(PORT).map_err(step("failed to listen inside the cell"))?;
+    let network = network::lay(interface, packets.is_some(), PORT)
+        .map_err(step("failed to lay the routes inside the cell"))?;
+    let weakens = resolver::mount_files(scratch, &COVERED).err();
     Ok(Room {
         listener,
         packets,
         port: PORT,
+        network,
+        weakens: weakens.into_iter().collect(),
         otlp: None,
+        shared,
     })
 }
 
@@ -124,7 +152,10 @@ pub(super) fn open_room() -> io::Result<Room> {
         listener,
         packets: None,
         port,
+        network: Network::default(),
+        weakens: Vec::new(),
         otlp: None,
+        shared: TEMPORARY.iter().map(PathBuf::from).collect(),
     })
 }
 

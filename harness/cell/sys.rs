@@ -7,6 +7,10 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use nix::libc;
+use nix::sys::socket::{
+    SockType, SockaddrIn, SockaddrIn6, SockaddrStorage, getpeername, getsockname, getsockopt,
+    sockopt,
+};
 use nix::sys::utsname::uname;
 use nix::unistd::{SysconfVar, sysconf};
 
@@ -112,6 +116,16 @@ pub(super) fn pidfd(pid: i32) -> io::Result<OwnedFd> {
     }
 }
 
+/// The version of Landlock, where it is switched on (`landlock_create_ruleset(2)`).
+pub(super) fn landlock_version() -> Option<u32> {
+    const OF_VERSION: u32 = 1;
+    let nothing = std::ptr::null::<libc::c_void>();
+    // SAFETY: with this flag the call reads no memory, and returns a number or -1.
+    let version =
+        unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, nothing, 0, OF_VERSION) };
+    u32::try_from(version).ok()
+}
+
 /// Brings the loopback interface of the current network namespace up and returns its index.
 pub(super) fn loopback_up() -> io::Result<i32> {
     let socket = tcp_socket()?;
@@ -136,11 +150,112 @@ pub(super) fn loopback_up() -> io::Result<i32> {
 
 /// A packet socket on `interface` that receives the first packet of each TCP connection attempt over IPv4 (SYN without
 /// ACK), resets, and nothing else.
+pub(super) fn syn_socket(interface: i32) -> io::Result<OwnedFd> {
+    // Ethernet type IPv4; protocol TCP; not a later fragment; flags RST, or SYN and not ACK.
+    packet_socket(
+        interface,
+        &mut [
+            instruction(LOAD_16, 0, 0, 12),
+            instruction(IS_EQUAL, 0, 10, 0x0800),
+            instruction(LOAD_8, 0, 0, 23),
+            instruction(IS_EQUAL, 0, 8, 6),
+            instruction(LOAD_16, 0, 0, 20),
+            instruction(HAS_BITS, 6, 0, 0x1fff),
+            instruction(SKIP_IP, 0, 0, 14),
+            instruction(LOAD_8_BEHIND_IP, 0, 0, 27),
+            instruction(HAS_BITS, 2, 0, 0x04),
+            instruction(AND, 0, 0, 0x12),
+            instruction(IS_EQUAL, 0, 1, 0x02),
+            instruction(RETURN, 0, 0, 0xffff),
+            instruction(RETURN, 0, 0, 0),
+        ],
+    )
+}
+
+/// A packet socket on `interface` that receives what a process sends over IPv4 to reach somebody, once and on its way out:
+/// the first packet of each TCP connection attempt, the kernel's refusals of those, and UDP besides the DNS and the loopback.
+/// Attempts at the port `remote` of the loopback are left out: others see them.
+#[expect(
+    clippy::cast_sign_loss,
+    reason = "the kernel takes these offsets as the two's complement that they are"
+)]
+pub(super) fn contact_socket(interface: i32, remote: u16) -> io::Result<OwnedFd> {
+    const OUTGOING: u32 = 4;
+    let remote = u32::from(remote);
+    packet_socket(
+        interface,
+        &mut [
+            instruction(
+                LOAD_32,
+                0,
+                0,
+                (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32,
+            ),
+            instruction(IS_EQUAL, 0, 25, OUTGOING),
+            instruction(LOAD_16, 0, 0, 12),
+            instruction(IS_EQUAL, 0, 23, 0x0800),
+            instruction(LOAD_16, 0, 0, 20),
+            instruction(HAS_BITS, 21, 0, 0x1fff),
+            instruction(SKIP_IP, 0, 0, 14),
+            instruction(LOAD_8, 0, 0, 23),
+            instruction(IS_EQUAL, 1, 0, 6),
+            instruction(IS_EQUAL, 10, 17, 17),
+            // TCP: SYN alone, or RST and ACK, which is how the kernel refuses; on the loopback not from or to the remote.
+            instruction(LOAD_8_BEHIND_IP, 0, 0, 27),
+            instruction(AND, 0, 0, 0x16),
+            instruction(IS_EQUAL, 1, 0, 0x02),
+            instruction(IS_EQUAL, 0, 13, 0x14),
+            instruction(LOAD_8, 0, 0, 30),
+            instruction(IS_EQUAL, 0, 8, 127),
+            instruction(LOAD_16_BEHIND_IP, 0, 0, 14),
+            instruction(IS_EQUAL, 9, 0, remote),
+            instruction(LOAD_16_BEHIND_IP, 0, 0, 16),
+            instruction(IS_EQUAL, 7, 6, remote),
+            // UDP, but for the loopback; neither to port 53, which the resolver has.
+            instruction(LOAD_8, 0, 0, 30),
+            instruction(IS_EQUAL, 5, 0, 127),
+            instruction(LOAD_16_BEHIND_IP, 0, 0, 14),
+            instruction(IS_EQUAL, 3, 0, 53),
+            instruction(LOAD_16_BEHIND_IP, 0, 0, 16),
+            instruction(IS_EQUAL, 1, 0, 53),
+            instruction(RETURN, 0, 0, 128),
+            instruction(RETURN, 0, 0, 0),
+        ],
+    )
+}
+
+const LOAD_8: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
+const LOAD_16: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
+const LOAD_32: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+/// Four times the low half of a byte, which is the length of an IPv4 header, into the index.
+const SKIP_IP: u32 = libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH;
+const LOAD_8_BEHIND_IP: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_IND;
+const LOAD_16_BEHIND_IP: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_IND;
+const AND: u32 = libc::BPF_ALU | libc::BPF_AND | libc::BPF_K;
+const IS_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+const HAS_BITS: u32 = libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K;
+const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
+
+/// `yes` and `no`: how many instructions are skipped.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the kernel's codes fit the narrower field that it gives them"
+)]
+fn instruction(code: u32, yes: u8, no: u8, k: u32) -> libc::sock_filter {
+    libc::sock_filter {
+        code: code as u16,
+        jt: yes,
+        jf: no,
+        k,
+    }
+}
+
+/// A packet socket that receives what the filter lets through.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "constants and sizes of the kernel's interface, which fit the narrower fields that it gives them"
 )]
-pub(super) fn syn_socket(interface: i32) -> io::Result<OwnedFd> {
+fn packet_socket(interface: i32, program: &mut [libc::sock_filter]) -> io::Result<OwnedFd> {
     let protocol = (libc::ETH_P_ALL as u16).to_be();
     // SAFETY: the call takes three integers and returns a new descriptor or -1.
     let raw = unsafe {
@@ -155,28 +270,6 @@ pub(super) fn syn_socket(interface: i32) -> io::Result<OwnedFd> {
         return Err(io::Error::last_os_error());
     }
     let socket = own(raw);
-    let instruction = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter {
-        code: code as u16,
-        jt,
-        jf,
-        k,
-    };
-    // Ethernet type IPv4; protocol TCP; not a later fragment; flags RST, or SYN and not ACK.
-    let mut program = [
-        instruction(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, 0, 0, 12),
-        instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 10, 0x0800),
-        instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, 23),
-        instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 8, 6),
-        instruction(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, 0, 0, 20),
-        instruction(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, 6, 0, 0x1fff),
-        instruction(libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH, 0, 0, 14),
-        instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_IND, 0, 0, 27),
-        instruction(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, 2, 0, 0x04),
-        instruction(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, 0x12),
-        instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, 0x02),
-        instruction(libc::BPF_RET | libc::BPF_K, 0, 0, 0xffff),
-        instruction(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
-    ];
     let filter = libc::sock_fprog {
         len: program.len() as u16,
         filter: program.as_mut_ptr(),
@@ -237,25 +330,31 @@ pub(super) fn listen_with_short_queue(port: u16) -> io::Result<TcpListener> {
     Ok(TcpListener::from(socket))
 }
 
-/// A TCP socket of another process: the ports of both ends and the state by its number in the kernel's `tcp_states.h`.
-/// `None` for a socket of another kind, one without a peer, or one that this process may not see (`pidfd_getfd(2)`).
-pub(super) fn tcp_of(pidfd: &OwnedFd, fd: RawFd) -> Option<(u16, u16, u8)> {
-    use nix::sys::socket::{SockaddrStorage, getpeername, getsockname};
+/// A descriptor of another process, once more in this one; `None` where that may not be (`pidfd_getfd(2)`).
+fn taken_from(pidfd: &OwnedFd, fd: RawFd) -> Option<OwnedFd> {
     // SAFETY: the call takes three integers and returns a new descriptor or -1.
     let raw = unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), fd, 0) };
-    let socket = RawFd::try_from(raw).ok().filter(|raw| *raw >= 0).map(own)?;
-    let port = |address: SockaddrStorage| {
-        let v4 = address
-            .as_sockaddr_in()
-            .map(nix::sys::socket::SockaddrIn::port);
-        v4.or_else(|| {
-            address
-                .as_sockaddr_in6()
-                .map(nix::sys::socket::SockaddrIn6::port)
-        })
-    };
-    let local = port(getsockname(socket.as_raw_fd()).ok()?)?;
-    let peer = port(getpeername(socket.as_raw_fd()).ok()?)?;
+    RawFd::try_from(raw).ok().filter(|raw| *raw >= 0).map(own)
+}
+
+fn port_of(address: &SockaddrStorage) -> Option<u16> {
+    let v4 = address.as_sockaddr_in().map(SockaddrIn::port);
+    v4.or_else(|| address.as_sockaddr_in6().map(SockaddrIn6::port))
+}
+
+/// A socket of another process: its kind and its own port. `None` for one without a port.
+pub(super) fn kind_and_port(pidfd: &OwnedFd, fd: RawFd) -> Option<(SockType, u16)> {
+    let socket = taken_from(pidfd, fd)?;
+    let port = port_of(&getsockname(socket.as_raw_fd()).ok()?)?;
+    Some((getsockopt(&socket, sockopt::SockType).ok()?, port))
+}
+
+/// A TCP socket of another process: the ports of both ends and the state by its number in the kernel's `tcp_states.h`.
+/// `None` for a socket of another kind, one without a peer, or one that this process may not see.
+pub(super) fn tcp_of(pidfd: &OwnedFd, fd: RawFd) -> Option<(u16, u16, u8)> {
+    let socket = taken_from(pidfd, fd)?;
+    let local = port_of(&getsockname(socket.as_raw_fd()).ok()?)?;
+    let peer = port_of(&getpeername(socket.as_raw_fd()).ok()?)?;
     let mut state = 0_u8;
     let mut length: libc::socklen_t = 1;
     // SAFETY: TCP_INFO writes at most `length` bytes of its structure, whose first byte is the state, into `state`.

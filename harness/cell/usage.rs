@@ -185,6 +185,9 @@ fn folder(pid: Pid) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::process::{Command, Stdio};
+
     use super::*;
 
     #[test]
@@ -201,10 +204,16 @@ mod tests {
 
     #[test]
     fn a_child_and_its_memory_are_seen() {
-        let mut child = std::process::Command::new("sleep")
-            .arg("600")
+        let mut child = Command::new("cat")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
             .spawn()
             .unwrap();
+        // What it answers, it answers when it has started: from then on it grows no more.
+        let stdin = child.stdin.as_mut().unwrap();
+        stdin.write_all(b".").unwrap();
+        let stdout = child.stdout.as_mut().unwrap();
+        stdout.read_exact(&mut [0]).unwrap();
         let (me, pid) = (
             std::process::id().cast_signed(),
             Pid::try_from(child.id()).unwrap(),
@@ -213,12 +222,10 @@ mod tests {
         while !members(me, usize::MAX).unwrap().contains(&pid) {}
         let usage = of(&[pid]);
         let memory = own_memory(&usage.iter().collect::<Vec<_>>());
-        // It may be starting still, and grow meanwhile.
-        let most = of(&[pid])[0].resident.max(usage[0].resident);
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!((usage[0].threads, usage[0].ppid), (1, me));
-        assert!((1..=most).contains(&memory[&pid]));
+        assert!((1..=usage[0].resident).contains(&memory[&pid]));
     }
 
     #[test]

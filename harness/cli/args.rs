@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::diff::DiffArgs;
+use super::explain::ExplainArgs;
 use super::gate::GateArgs;
 use super::slice::Slice;
 use crate::spec::Repeats;
@@ -40,6 +41,7 @@ Examples:
   cargo drill verify reports/runs/RUN  is the bundle whole, who signed it, do its answers follow?
   cargo drill gate --policy FILE       may what was drilled be released?
   cargo drill diff RUN RUN             which answers changed?
+  cargo drill explain eof/still-running  what a finding means, and what to do about it
   cargo drill controls                 what the latest run is evidence for
   cargo drill judge reports/runs/RUN   the answers again, from the journals alone
 
@@ -59,7 +61,7 @@ pub struct Cli {
 }
 
 /// Where things are.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Args, Default)]
 pub struct Folders {
     /// The folder with the drill files [default: the nearest `drills` from here upwards]
     #[arg(long, value_name = "DIR", global = true)]
@@ -212,6 +214,8 @@ pub enum Verb {
     Gate(GateArgs),
     /// Show which answers changed from one run to another, and the events that differ
     Diff(DiffArgs),
+    /// Say what a code of a finding means, and what to do about it
+    Explain(ExplainArgs),
     /// Approve new and changed snapshots
     Accept {
         /// Only those of trials whose name contains one of these

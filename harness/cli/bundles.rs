@@ -42,7 +42,7 @@ pub fn one(name: &Path, folders: &Folders) -> Result<PathBuf, String> {
 }
 
 /// `reports/runs`. Where the reports are named, no drills are needed.
-fn runs(folders: &Folders) -> Result<PathBuf, String> {
+pub fn runs(folders: &Folders) -> Result<PathBuf, String> {
     let reports = match &folders.reports {
         Some(reports) => reports.clone(),
         None => Places::find(folders).map_err(|e| e.to_string())?.reports,

@@ -1,6 +1,5 @@
 //! `cargo drill diff`: what changed from one run to another.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -10,9 +9,7 @@ use super::exit::Ended;
 use super::{bundles, complain, say, shown};
 use crate::history::{Archive, Side, Sides, compare, render_difference};
 use crate::journal::{Line, read};
-use crate::judge::{Answer, Judgement};
 use crate::report::Style;
-use crate::trial::rejudge;
 
 #[derive(Debug, Clone, Args)]
 pub struct DiffArgs {
@@ -54,11 +51,7 @@ fn differ(args: &DiffArgs, folders: &Folders) -> Result<Ended, String> {
     };
     let ((facts_a, results_a), (facts_b, results_b)) = (contents(&a)?, contents(&b)?);
     let sides = |results, facts| Sides { results, facts };
-    let mut bundles = OnDisk {
-        a,
-        b,
-        judged: BTreeMap::new(),
-    };
+    let mut bundles = OnDisk { a, b };
     let (a, b) = (sides(&results_a, &facts_a), sides(&results_b, &facts_b));
     let difference = compare(a, b, &mut bundles);
     let said = say(&match args.format {
@@ -80,8 +73,6 @@ fn differ(args: &DiffArgs, folders: &Folders) -> Result<Ended, String> {
 struct OnDisk {
     a: PathBuf,
     b: PathBuf,
-    /// What the judge of today says of a folder; nothing, where it cannot be judged.
-    judged: BTreeMap<(Side, String), Option<Judgement>>,
 }
 
 impl OnDisk {
@@ -101,15 +92,8 @@ impl Archive for OnDisk {
         let at = self.folder(side, folder);
         let at = at.ok_or_else(|| "its folder's name leads out of the bundle".to_owned())?;
         let recorded = read(&at.join("journal.jsonl")).map_err(|error| error.to_string())?;
-        Ok(recorded.lines)
-    }
-
-    fn stable(&mut self, side: Side, folder: &str, answer: &Answer) -> Option<String> {
-        let at = self.folder(side, folder)?;
-        let judged = self.judged.entry((side, folder.to_owned()));
-        let judged = judged.or_insert_with(|| rejudge(&at).ok().map(|repeat| repeat.judgement));
-        let mut answers = judged.as_ref()?.answers.iter();
-        let again = answers.find(|again| again.question == answer.question)?;
-        (again.verdict == answer.verdict).then(|| again.stable.clone())
+        let mut lines = recorded.lines;
+        lines.sort_by_key(Line::place);
+        Ok(lines)
     }
 }

@@ -89,7 +89,7 @@ impl Finder<'_> {
             cell: wanted_cell().unwrap_or(crate::cell::Wanted::Best),
             root: file.root.clone(),
             drill_folder: folder_of(file),
-            command_place: file.command_place(),
+            places: file.places(),
             fixture: self.fixture.map(Path::to_owned),
             interrupted,
             spoken: Spoken::default(),

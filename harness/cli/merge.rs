@@ -9,7 +9,7 @@ use super::args::RunArgs;
 use super::census::{Plan, as_run, facts};
 use super::exit::Ended;
 use super::population::{Places, Population, find_fixture};
-use super::{complain, places, say, show_mistakes, shown};
+use super::{complain, here, places, say, show_mistakes, shown};
 use crate::attest::{KeyError, PrivateKey, PublicKey};
 use crate::bundle::{Merged, Order, merge as join};
 use crate::journal::printable;
@@ -49,7 +49,7 @@ pub fn merge(args: &MergeArgs<'_>, folders: &Folders) -> Ended {
         new_fails: in_ci(),
     };
     match join(&order) {
-        Ok(merged) => show(&merged, begun, args.runs.len()),
+        Ok(merged) => show(&merged, &places, begun, args.runs.len()),
         Err(error) => {
             complain(&error.to_string());
             Ended::Failed
@@ -74,17 +74,20 @@ fn population(places: &Places) -> Result<RunFacts, String> {
     })
 }
 
-fn show(merged: &Merged, begun: Instant, joined: usize) -> Ended {
+fn show(merged: &Merged, places: &Places, begun: Instant, joined: usize) -> Ended {
     let style = Style::detect();
     let folder = shown(&merged.folder);
     let closing = Closing {
         results: &merged.results,
         folder: &folder,
+        reports: &shown(&places.reports),
+        flags: &here::flags(places),
         elapsed: begun.elapsed(),
         unmatched: &[],
         weakens: &[],
         courses: &[],
         diffs: &[],
+        interrupted: None,
         ci: in_ci(),
     };
     let table = render_table(&merged.results, &style);
@@ -105,6 +108,6 @@ fn show(merged: &Merged, begun: Instant, joined: usize) -> Ended {
         // Writing to a string cannot fail.
         let _ = write!(covered, "; {count} in none, {}", printable(reason));
     }
-    let said = say(&format!("{table}\n{below}{covered}.\n"));
+    let said = say(&format!("{table}\n{covered}.\n\n{below}"));
     Ended::of(&merged.results, in_ci()).max(said)
 }

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
-use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
+use libtest_mimic::{Arguments, Completion, Conclusion, Failed, Trial};
 
 use super::args::{Folders, RunArgs};
 use super::census::{self, Plan, as_run, facts};
@@ -104,7 +104,7 @@ fn tests() -> Result<Conclusion, String> {
     let trials = plan
         .wanted
         .into_iter()
-        .map(|candidate| test(&suite, candidate));
+        .map(|candidate| test(&suite, candidate, arguments.ignored));
     let conclusion = libtest_mimic::run(&arguments, trials.collect());
     let results = suite.writer.so_far();
     let facts = RunFacts {
@@ -118,16 +118,22 @@ fn tests() -> Result<Conclusion, String> {
     Ok(conclusion)
 }
 
-fn test(suite: &Arc<Suite>, candidate: Candidate) -> Trial {
+/// Where its drill requires something that is missing, the trial is ignored as it is run, so that the reason is shown. With
+/// `--ignored` those are run that would be ignored on a machine which has nothing of what is required.
+fn test(suite: &Arc<Suite>, candidate: Candidate, ignored: bool) -> Trial {
     let suite = Arc::clone(suite);
     let name = candidate.trial.name.clone();
-    let ignored = candidate.ignored.is_some();
-    Trial::test(name, move || {
+    let requires = !candidate.trial.drill.requires.is_empty();
+    Trial::ignorable_test(name, move || {
         let (result, recorded) = suite.run(&candidate, |_, _| {});
         recorded?;
-        verdict(&result, suite.diff_of(&result.name), suite.writer.folder())
+        if let Some(reason) = &candidate.ignored {
+            return Ok(Completion::ignored_with(printable(reason)));
+        }
+        verdict(&result, suite.diff_of(&result.name), suite.writer.folder())?;
+        Ok(Completion::Completed)
     })
-    .with_ignored_flag(ignored)
+    .with_ignored_flag(ignored && requires)
 }
 
 fn verdict(result: &TrialResult, diff: Option<String>, folder: &Path) -> Result<(), Failed> {

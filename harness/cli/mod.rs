@@ -7,8 +7,10 @@ mod controls;
 mod diff;
 mod every;
 mod exit;
+mod explain;
 mod gate;
 mod github;
+mod here;
 mod interrupt;
 mod merge;
 mod mimic;
@@ -35,6 +37,7 @@ use crate::{policy, roles, trial};
 use args::{Cli, Colour, ControlsFormat, Folders, Format, Verb};
 use exit::Ended;
 use github::Silence;
+use here::shown;
 use merge::MergeArgs;
 use population::Places;
 
@@ -78,7 +81,7 @@ pub fn main() -> ExitCode {
 /// What keeps GitHub from taking a server's words for commands, in a step of a job.
 fn silence(cli: &Cli) -> Option<Silence> {
     let for_people = match &cli.verb {
-        Some(Verb::Schema { .. }) => false,
+        Some(Verb::Schema { .. } | Verb::Explain(_)) => false,
         Some(Verb::Judge { json, .. }) => !json,
         Some(Verb::Controls { format, .. }) => *format == ControlsFormat::Table,
         Some(Verb::Gate(args)) => args.format == gate::Show::Pretty,
@@ -99,6 +102,7 @@ fn obey(cli: &Cli) -> Ended {
         Some(Verb::Schema { policy }) => return schema(*policy),
         Some(Verb::Gate(args)) => return gate::gate(args, &cli.folders),
         Some(Verb::Diff(args)) => return diff::diff(args, &cli.folders),
+        Some(Verb::Explain(args)) => return explain::explain(args),
         Some(Verb::Judge { bundle, json }) => return judge(bundle, *json),
         Some(Verb::Show { named }) => return show::show(named, &cli.folders),
         Some(Verb::Open { run }) => return show::open(run.as_deref(), &cli.folders),
@@ -132,15 +136,6 @@ fn places(folders: &Folders) -> Result<Places, Ended> {
         complain(&error.to_string());
         Ended::Failed
     })
-}
-
-/// A path as the user would type it from here.
-fn shown(path: &Path) -> String {
-    let here = std::env::current_dir().unwrap_or_default();
-    path.strip_prefix(&here)
-        .unwrap_or(path)
-        .display()
-        .to_string()
 }
 
 fn check(places: &Places) -> Ended {

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::args::{Folders, RunArgs};
 use super::every::Finder;
 use crate::report::TrialName;
-use crate::spec::{self, DrillFile, Mistakes, Templates};
+use crate::spec::{self, DrillFile, DrillPlaces, Mistakes, Templates};
 use crate::trial::Trial;
 
 /// Where drills are read from and reports are written to.
@@ -52,9 +52,14 @@ impl Places {
                 path: named.clone(),
                 source,
             })?,
-            None => drills.parent().unwrap_or(&drills).join("reports"),
+            None => Self::reports_beside(&drills),
         };
         Ok(Self { drills, reports })
+    }
+
+    /// Where reports are written to, where no folder is named.
+    pub fn reports_beside(drills: &Path) -> PathBuf {
+        drills.parent().unwrap_or(drills).join("reports")
     }
 }
 
@@ -69,8 +74,8 @@ pub struct Candidate {
     pub folder: PathBuf,
     /// The line of the drill file on which the crash stands.
     pub line: usize,
-    /// Where the server's command stands, as `drills/deploy.yaml:10`.
-    pub command_place: String,
+    /// Where in the drill file stands what an answer may speak of.
+    pub places: DrillPlaces,
     /// Why it cannot run here.
     pub ignored: Option<String>,
 }
@@ -143,7 +148,7 @@ fn candidates(
     let drill = Arc::new(file.drill.clone());
     let folder = file.path.parent().unwrap_or(&file.root).to_owned();
     let ignored = missing_requirement(file, &folder, fixture);
-    let command_place = file.command_place();
+    let lines = file.places();
     let trials = if ignored.is_some() {
         file.trials()
     } else {
@@ -166,7 +171,7 @@ fn candidates(
             root: file.root.clone(),
             folder: folder.clone(),
             line: planned.line,
-            command_place: command_place.clone(),
+            places: lines.clone(),
             ignored: ignored.clone(),
         })
         .collect()

@@ -12,7 +12,7 @@ use super::exit::Ended;
 use super::github::{self, Silence};
 use super::population::{Candidate, Places, Population, find_fixture};
 use super::suite::{Suite, wanted_cell};
-use super::{complain, interrupt, note, say, show_mistakes, shown};
+use super::{complain, here, interrupt, note, say, show_mistakes, shown};
 use crate::attest::PrivateKey;
 use crate::export::EndedRun;
 use crate::report::{
@@ -164,14 +164,23 @@ fn play(
     };
     if format != Format::Json {
         let folder = shown(suite.writer.folder());
+        let reports = shown(&places.reports);
+        let flags = here::flags(places);
         let closing = Closing {
             results: &results,
             folder: &folder,
+            reports: &reports,
+            flags: &flags,
             elapsed: begun.elapsed(),
             unmatched: &notes.unmatched,
             weakens: &notes.weakens,
             courses: &plan.courses,
             diffs: &notes.diffs,
+            interrupted: facts.interrupted.then(|| {
+                let population = facts.population.iter();
+                let left = population.filter(|entry| entry.not_run.as_deref() == Some(INTERRUPTED));
+                left.count()
+            }),
             ci: show.ci,
         };
         let table = render_table(&results, &show.style);

@@ -103,7 +103,8 @@ impl Suite {
         let (repeats, stopped) = self.play_repeats(candidate, &bundle, planned, begins);
         let mut texts = Texts::default();
         for (number, repeat) in (1..).zip(&repeats) {
-            texts.add(number, stable_text(&judged(repeat.judgement.clone())));
+            let form = candidate.trial.drill.snapshot;
+            texts.add(number, stable_text(&judged(repeat.judgement.clone()), form));
         }
         let mut result = match repeats.as_slice() {
             [alone] if planned == 1 => judged(alone.judgement.clone()),
@@ -160,7 +161,7 @@ impl Suite {
             cell: self.cell,
             root: candidate.root.clone(),
             drill_folder: candidate.folder.clone(),
-            command_place: candidate.command_place.clone(),
+            places: candidate.places.clone(),
             fixture: self.fixture.clone(),
             interrupted: self.interrupted.clone(),
             spoken: self.spoken.clone(),

@@ -1,17 +1,16 @@
 //! `results.sarif`: what did not hold, as SARIF 2.1.0, for code scanning and for editors.
 //!
-//! The rules are the questions. A result stands at the line of the drill's file from which its trial comes, and keeps its
+//! The rules are the codes of the catalogue of findings. A result stands at the line of the drill's file from which its trial comes, and keeps its
 //! fingerprint from run to run. What the drill lists as known is a note that is suppressed, with the drill's reason.
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::objection::{excused, objections};
-use super::{EndedRun, ExportError, Kind, Objection, asks, broken_looks_like, inert, uri};
+use super::{EndedRun, ExportError, Kind, Objection, inert, uri};
 use crate::journal::hex;
-use crate::judge::Answer;
+use crate::judge::{Answer, FINDINGS, Finding};
 use crate::report::{TrialResult, TrialVerdict, one_line};
-use crate::spec::Question;
 
 const SCHEMA: &str =
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
@@ -35,7 +34,7 @@ pub fn render_sarif(run: &EndedRun<'_>) -> Result<String, ExportError> {
                 results.extend(failures(run, trial, &objection));
             }
         }
-        results.extend(excused(trial).map(|answer| known(run, trial, answer)));
+        results.extend(excused(trial).flat_map(|answer| known(run, trial, answer)));
     }
     let log = json!({
         "$schema": SCHEMA,
@@ -57,7 +56,7 @@ pub fn render_sarif(run: &EndedRun<'_>) -> Result<String, ExportError> {
 }
 
 fn driver() -> Value {
-    let mut rules: Vec<Value> = Question::ALL.into_iter().map(rule).collect();
+    let mut rules: Vec<Value> = FINDINGS.iter().map(rule).collect();
     rules.push(plain_rule(
         SNAPSHOT,
         "The snapshot of a trial is the approved one.",
@@ -65,8 +64,8 @@ fn driver() -> Value {
     ));
     rules.push(plain_rule(
         TRIAL,
-        "A trial answers its questions.",
-        "A trial that answers nothing proves nothing.",
+        "A trial answers its questions, the same in each repeat.",
+        "A trial that answers nothing, or differently each time, proves nothing.",
     ));
     json!({
         "name": env!("CARGO_PKG_NAME"),
@@ -77,14 +76,13 @@ fn driver() -> Value {
     })
 }
 
-fn rule(question: Question) -> Value {
+fn rule(finding: &Finding) -> Value {
     plain_rule(
-        &question.to_string(),
-        asks(question),
+        finding.id,
+        finding.found,
         &format!(
-            "{} Broken looks like this: {}",
-            asks(question),
-            broken_looks_like(question)
+            "{} {} What to do: {}",
+            finding.found, finding.means, finding.hint
         ),
     )
 }
@@ -102,7 +100,7 @@ fn plain_rule(id: &str, short: &str, full: &str) -> Value {
     })
 }
 
-/// One result for each answer, so that each keeps a fingerprint of its own.
+/// One result for each finding of each answer, so that each keeps a fingerprint of its own.
 fn failures(run: &EndedRun<'_>, trial: &TrialResult, objection: &Objection<'_>) -> Vec<Value> {
     let of = |rule: &str, answer: Option<&Answer>| {
         let text = format!(
@@ -127,28 +125,41 @@ fn failures(run: &EndedRun<'_>, trial: &TrialResult, objection: &Objection<'_>) 
     }
     let answers = objection.answers.iter();
     answers
-        .map(|answer| of(&answer.question.to_string(), Some(answer)))
+        .flat_map(|answer| {
+            let rules = rules_of(answer);
+            rules.into_iter().map(|rule| of(rule, Some(answer)))
+        })
         .collect()
 }
 
-fn known(run: &EndedRun<'_>, trial: &TrialResult, answer: &Answer) -> Value {
-    let rule = answer.question.to_string();
-    let text = format!(
-        "{rule} {} at {}: {}",
-        answer.verdict,
-        trial.name,
-        trial.sentence_of(answer)
-    );
-    let mut result = result(run, trial, &rule, Some(answer), &text);
+/// The rules that an answer breaks. One that is unstable may have held in the repeat that is shown, and has no code then.
+fn rules_of(answer: &Answer) -> Vec<&'static str> {
+    if answer.codes.is_empty() {
+        return vec![TRIAL];
+    }
+    answer.codes.iter().map(|code| code.finding().id).collect()
+}
+
+fn known(run: &EndedRun<'_>, trial: &TrialResult, answer: &Answer) -> Vec<Value> {
     let because = run.known_because(&trial.drill, answer.question);
-    result["level"] = json!("note");
-    result["suppressions"] = json!([{
-        "kind": "external",
-        "status": "accepted",
-        "justification": one_line(because.unwrap_or("The drill lists it as known to be broken.")),
-    }]);
-    result["properties"]["verdict"] = json!("known");
-    result
+    let of = |rule: &str| {
+        let text = format!(
+            "{rule} {} at {}: {}",
+            answer.verdict,
+            trial.name,
+            trial.sentence_of(answer)
+        );
+        let mut result = result(run, trial, rule, Some(answer), &text);
+        result["level"] = json!("note");
+        result["suppressions"] = json!([{
+            "kind": "external",
+            "status": "accepted",
+            "justification": one_line(because.unwrap_or("The drill lists it as known to be broken.")),
+        }]);
+        result["properties"]["verdict"] = json!("known");
+        result
+    };
+    rules_of(answer).into_iter().map(of).collect()
 }
 
 fn result(
@@ -267,10 +278,8 @@ fn fingerprint(trial: &TrialResult, rule: &str) -> String {
 }
 
 fn rule_index(rule: &str) -> usize {
-    let question = Question::ALL
-        .iter()
-        .position(|question| question.to_string() == rule);
-    question.unwrap_or(Question::ALL.len() + usize::from(rule == TRIAL))
+    let finding = FINDINGS.iter().position(|finding| finding.id == rule);
+    finding.unwrap_or(FINDINGS.len() + usize::from(rule == TRIAL))
 }
 
 /// Plain text of a SARIF message, in which `[text](target)` would be a link and `{0}` a place to fill (sections 3.11.5 and

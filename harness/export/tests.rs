@@ -83,16 +83,22 @@ fn sarif_has_a_result_for_each_answer_that_did_not_hold() {
     assert_eq!(
         told,
         [
-            ("reconcile", "error"),
-            ("quiet", "error"),
-            ("eof", "note"),
+            ("reconcile/duplicate", "error"),
+            ("quiet/end-not-seen", "error"),
+            ("eof/still-running", "note"),
             ("snapshot", "error"),
         ]
     );
     let reconcile = &run["results"][0];
     let index = usize::try_from(reconcile["ruleIndex"].as_u64().unwrap()).unwrap();
     let rule = &run["tool"]["driver"]["rules"][index];
-    assert_eq!(rule["id"], "reconcile");
+    assert_eq!(rule["id"], "reconcile/duplicate");
+    assert!(
+        rule["help"]["text"]
+            .as_str()
+            .unwrap()
+            .contains("idempotency key")
+    );
     let place = &reconcile["locations"][0]["physicalLocation"];
     assert_eq!(place["region"]["startLine"], 11);
     let uri = &place["artifactLocation"]["uri"];

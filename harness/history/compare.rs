@@ -1,9 +1,6 @@
 //! Compares two runs by their results, and asks for journals only where something changed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::LazyLock;
-
-use regex::Regex;
 
 use super::difference::{
     AnswerChange, Difference, Ended, Lone, SubjectChange, Told, TrialChange, What,
@@ -30,12 +27,8 @@ pub struct Sides<'r> {
 
 /// Where the journals are.
 pub trait Archive {
-    /// The journal in a trial's folder of one of the runs.
+    /// The journal in a trial's folder of one of the runs, in the order of time.
     fn journal(&mut self, side: Side, folder: &str) -> Result<Vec<Line>, String>;
-
-    /// The sentence of an answer without pids, times and ids, as the judge says it again from that folder; empty where the
-    /// question is there by chance, and `None` where the judge does not say the same.
-    fn stable(&mut self, side: Side, folder: &str, answer: &Answer) -> Option<String>;
 }
 
 /// What changed from A to B.
@@ -131,8 +124,7 @@ fn changed(
     let answers = (answer_to(question, a), answer_to(question, b));
     let what = match answers {
         (None, None) => (told(question, a) != told(question, b)).then_some(What::Asked),
-        (Some(answer), None) => is_asked(Side::A, a, answer, archive).then_some(What::Asked),
-        (None, Some(answer)) => is_asked(Side::B, b, answer, archive).then_some(What::Asked),
+        (Some(answer), None) | (None, Some(answer)) => (!answer.by_chance).then_some(What::Asked),
         (Some(of_a), Some(of_b)) => {
             if of_a.verdict != of_b.verdict {
                 Some(What::Verdict)
@@ -141,9 +133,8 @@ fn changed(
             } else if of_a.unstable.is_some() != of_b.unstable.is_some() {
                 Some(What::Stability)
             } else {
-                let differs =
-                    of_a.because != of_b.because && sentences_differ((a, of_a), (b, of_b), archive);
-                differs.then_some(What::Sentence)
+                // A sentence may say the same in other words, with other pids and times.
+                (of_a.codes != of_b.codes).then_some(What::Finding)
             }
         }
     }?;
@@ -182,42 +173,13 @@ fn evidence(
     Ok(events::of(&lines, &answer.evidence))
 }
 
-/// A question that is there by chance, as the judge marks it with an empty sentence, is not asked anew.
-fn is_asked(side: Side, trial: &TrialResult, answer: &Answer, archive: &mut dyn Archive) -> bool {
-    let folder = trial.bundle_of(answer);
-    let stable = folder.and_then(|folder| archive.stable(side, &folder, answer));
-    stable.is_none_or(|stable| !stable.is_empty())
-}
-
-fn sentences_differ(
-    (a, of_a): (&TrialResult, &Answer),
-    (b, of_b): (&TrialResult, &Answer),
-    archive: &mut dyn Archive,
-) -> bool {
-    let of_judge = a.bundle_of(of_a).zip(b.bundle_of(of_b)).and_then(|(a, b)| {
-        let a = archive.stable(Side::A, &a, of_a)?;
-        Some((a, archive.stable(Side::B, &b, of_b)?))
-    });
-    let (a, b) = of_judge.unwrap_or_else(|| (without_numbers(of_a), without_numbers(of_b)));
-    a != b
-}
-
-/// A sentence without what may vary, where the judge of today does not say it.
-fn without_numbers(answer: &Answer) -> String {
-    static VARIES: LazyLock<Option<Regex>> =
-        LazyLock::new(|| Regex::new(r"[0-9a-fA-F]+(-[0-9a-fA-F]+){4}|[0-9]+(\.[0-9]+)?").ok());
-    let text = VARIES
-        .as_ref()
-        .map(|varies| varies.replace_all(&answer.because, "#"));
-    text.map_or_else(|| answer.because.clone(), std::borrow::Cow::into_owned)
-}
-
 fn told(question: Question, trial: &TrialResult) -> Told {
     if let Some(answer) = answer_to(question, trial) {
         return Told::Answered {
             verdict: answer.verdict,
             known: answer.known,
             unstable: answer.unstable.is_some(),
+            codes: answer.codes.clone(),
             because: one_line(&trial.sentence_of(answer)),
             folder: trial.bundle_of(answer).as_deref().map(one_line),
         };

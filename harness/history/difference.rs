@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use crate::judge::Verdict;
+use crate::judge::{Code, Verdict};
 use crate::report::TrialVerdict;
 use crate::spec::Question;
 
@@ -50,18 +50,6 @@ pub struct TrialChange {
     pub answers: Vec<AnswerChange>,
 }
 
-impl TrialChange {
-    /// Nothing of it changed besides sentences.
-    pub(super) fn is_of_words(&self) -> bool {
-        self.a == self.b
-            && !self.answers.is_empty()
-            && self
-                .answers
-                .iter()
-                .all(|change| change.what == What::Sentence)
-    }
-}
-
 /// How a trial ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Ended {
@@ -98,7 +86,8 @@ pub enum What {
     Known,
     /// Whether its verdict differed between repeats.
     Stability,
-    Sentence,
+    /// The codes of what was found.
+    Finding,
 }
 
 /// What a run said to a question.
@@ -111,6 +100,8 @@ pub enum Told {
         known: bool,
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         unstable: bool,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        codes: Vec<Code>,
         because: String,
         /// The trial's folder in the bundle.
         #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,7 @@
 //! The events that prove two answers, side by side.
 
+use std::collections::BTreeSet;
+
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 use super::difference::{Pair, Shown};
@@ -12,12 +14,13 @@ const MOST: usize = 200;
 /// How much of an event is compared and kept, in bytes.
 const LONGEST: usize = 16 * 1024;
 
-/// The events of these numbers, without what varies.
+/// The events of these numbers, without what varies, in the order of the lines.
 pub(super) fn of(lines: &[Line], evidence: &[Seq]) -> Vec<Shown> {
     let names = Names::of(lines);
-    let wanted = evidence.iter().take(MOST);
-    wanted
-        .filter_map(|seq| lines.get(usize::try_from(*seq).ok()?))
+    let evidence: BTreeSet<&Seq> = evidence.iter().take(MOST).collect();
+    lines
+        .iter()
+        .filter(|line| evidence.contains(&line.seq))
         .map(|line| Shown {
             seq: line.seq,
             event: excerpt(&one_line(&names.spell(&line.event)), LONGEST),

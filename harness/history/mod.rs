@@ -6,8 +6,8 @@
 //!   their journals┘   (what is asked for)      └─> JSON
 //! ```
 //!
-//! Pids, times and ids are others in every run, and their change is no change. So sentences are compared as the judge says
-//! them for snapshots, and events without what varies; each id has a name by which it is the same one in both.
+//! Pids, times and ids are others in every run, and their change is no change. So answers are compared by verdict and by the
+//! codes of what was found, and events without what varies; each id has a name by which it is the same one in both.
 
 #![forbid(unsafe_code)]
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::difference::{
-    AnswerChange, Difference, Lone, Pair, Shown, SubjectChange, Told, TrialChange, What,
+    AnswerChange, Difference, Lone, Pair, Shown, SubjectChange, Told, TrialChange,
 };
 use crate::journal::excerpt;
 use crate::report::{Shape, Style};
@@ -24,14 +24,9 @@ pub fn render_difference(difference: &Difference, style: &Style) -> String {
         "{}\n",
         style.bold(&format!("A  {}\nB  {}", difference.a, difference.b))
     );
-    for change in difference
-        .trials
-        .iter()
-        .filter(|trial| !trial.is_of_words())
-    {
+    for change in &difference.trials {
         trial(&mut out, change, *style);
     }
-    words(&mut out, &difference.trials, *style);
     lone(&mut out, "only in A", &difference.only_a, *style);
     lone(&mut out, "only in B", &difference.only_b, *style);
     subjects(&mut out, &difference.subjects, *style);
@@ -77,33 +72,10 @@ fn trial(out: &mut String, change: &TrialChange, style: Style) {
             line(out, label, because, style);
         }
     }
-    let answers = change.answers.iter();
-    for change in answers.filter(|change| change.what != What::Sentence) {
+    for change in &change.answers {
         answer(out, change, style);
     }
     out.push('\n');
-}
-
-/// What is said in another way, and is the same otherwise.
-fn words(out: &mut String, trials: &[TrialChange], style: Style) {
-    let mut is_first = true;
-    for change in trials {
-        let answers = change.answers.iter();
-        let mut answers = answers
-            .filter(|change| change.what == What::Sentence)
-            .peekable();
-        if answers.peek().is_none() {
-            continue;
-        }
-        if std::mem::take(&mut is_first) {
-            let _ = writeln!(out, "{}\n", style.bold("the same, with another sentence"));
-        }
-        let _ = writeln!(out, "{}", style.bold(&change.trial));
-        for change in answers {
-            answer(out, change, style);
-        }
-        out.push('\n');
-    }
 }
 
 fn answer(out: &mut String, change: &AnswerChange, style: Style) {
@@ -243,11 +215,18 @@ fn word(told: &Told) -> String {
             verdict,
             known,
             unstable,
+            codes,
             ..
         } => {
             let known = if *known { ", known" } else { "" };
             let unstable = if *unstable { ", unstable" } else { "" };
-            format!("{verdict}{known}{unstable}")
+            let codes: Vec<String> = codes.iter().map(ToString::to_string).collect();
+            let codes = if codes.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", codes.join(", "))
+            };
+            format!("{verdict}{known}{unstable}{codes}")
         }
         Told::LeftOut { .. } => "left out".to_owned(),
         Told::NotAsked => "not asked".to_owned(),

@@ -10,9 +10,10 @@ use std::collections::BTreeMap;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::host::{Asker, Host, HostOutcome, Sought, is_once, once};
 use super::seen::{
-    AnswerShape, CallRole, CellKind, Credential, Eater, Exit, Limit, LineShape, Moment, Phase, Pid,
-    Place, Process, Refusal, Row, Session, SessionFault, Socket, Way,
+    AnswerShape, CallRole, Carrier, CellKind, Credential, Eater, Exit, Limit, LineShape, Moment,
+    Phase, Pid, Place, Process, Refusal, Row, Session, SessionFault, Socket, Way,
 };
 use crate::spec::{Crash, CrashPoint, Errno, Revocable, Signal, SyscallName};
 
@@ -30,6 +31,13 @@ pub enum Event {
         /// The SHA-256 of the bundle's `drill.json`: what this journal is judged by.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         drill_sha256: Option<String>,
+    },
+    /// Where in the drill's file stands what an answer may speak of.
+    DrillRead {
+        /// Relative to the folder that holds `drills/`.
+        file: String,
+        /// The line of each value by its path, as `call.tool`; from 1.
+        lines: BTreeMap<String, usize>,
     },
     PhaseStarted {
         phase: Phase,
@@ -65,6 +73,9 @@ pub enum Event {
         answer: AnswerShape,
         /// The text of the answer, or what went wrong.
         detail: String,
+        /// What it looked up or reached for besides the remote. Its pids are those of a cell of its own.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        sought: Vec<Sought>,
     },
     Armed {
         point: CrashPoint,
@@ -191,6 +202,13 @@ pub enum Event {
         server_name: String,
         server_version: String,
     },
+    /// The tools that the server lists, by their names, bounded.
+    ToolsListed {
+        session: Session,
+        tools: Vec<String>,
+        /// False where it has more.
+        whole: bool,
+    },
     SessionFailed {
         session: Session,
         fault: SessionFault,
@@ -212,8 +230,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         excerpt: Option<String>,
     },
-    /// The client was asked to make a call. All that comes of the call comes after this; `call-issued`, which travels
-    /// through the client, may stand behind the first of it.
+    /// The client was asked to make a call.
     CallAsked {
         session: Session,
         role: CallRole,
@@ -221,7 +238,7 @@ pub enum Event {
         /// The correlation that it carries.
         call: String,
     },
-    /// A tool call was written to the server, whole.
+    /// A tool call was written to the server, whole: all that comes of it comes after this.
     CallIssued {
         session: Session,
         role: CallRole,
@@ -249,6 +266,10 @@ pub enum Event {
     ReadingStopped {
         session: Session,
     },
+    /// The client, which lives on after the crash, reads again.
+    ReadingResumed {
+        session: Session,
+    },
     CallAnswered {
         session: Session,
         role: CallRole,
@@ -267,13 +288,48 @@ pub enum Event {
         session: Session,
         bytes: u64,
     },
+    /// What a session has written to stderr, when it ended or was given up.
+    StderrKept {
+        session: Session,
+        /// Its last lines.
+        tail: String,
+    },
     /// The client, alive, closed an end of its pipes (`stdin`, `stdout`, `stderr`).
     ClientClosed {
         session: Session,
         stream: String,
     },
+    /// The server ended, or closed its stdout, while its client lived and waited for an answer.
+    ServerLost {
+        session: Session,
+        /// Absent where it still runs, or where its end was not seen.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit: Option<Exit>,
+        /// Bytes of what the client had written that nobody had read; absent where the kernel does not tell.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        unread: Option<u64>,
+        /// The last lines of stderr.
+        stderr_tail: String,
+    },
     SessionEnded {
         session: Session,
+    },
+
+    // ---- what is not the remote ------------------------------------------------------------------------------
+    /// A process looked up a name, or reached for an address at which nobody listens.
+    HostSought {
+        host: Host,
+        outcome: HostOutcome,
+        /// Absent where its socket had gone when it was looked for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<Asker>,
+        /// More than once, at the end of the trial: how often besides those that were told one by one.
+        #[serde(default = "once", skip_serializing_if = "is_once")]
+        times: u64,
+    },
+    /// So often other hosts were sought than those of which is told: there were too many.
+    HostsLeftOut {
+        times: u64,
     },
 
     // ---- the remote ------------------------------------------------------------------------------------------
@@ -325,6 +381,19 @@ pub enum Event {
         request: u32,
         credential: Credential,
     },
+    /// A request that was refused carries a credential that the drill minted, in another form than the drill declares.
+    CredentialMisplaced {
+        request: u32,
+        /// Its name, as `token of run A`.
+        secret: String,
+        carrier: Carrier,
+        /// The word before it in its header.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        scheme: Option<String>,
+        /// It does not stand there as it is, but in base64 or the like.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        encoded: bool,
+    },
     RequestUnmatched {
         request: u32,
         /// A route for it, ready to paste under `remote.routes`.
@@ -374,6 +443,11 @@ pub enum Event {
         effect: String,
     },
     ReplyHeld {
+        request: u32,
+        status: u16,
+    },
+    /// The reply is made, and goes out as soon as the client has stopped reading.
+    ReplyReady {
         request: u32,
         status: u16,
     },
@@ -454,7 +528,7 @@ pub enum Event {
         point: CrashPoint,
         instead: String,
     },
-    /// Nobody holds the write end of the server's stdin any more.
+    /// Nobody holds the write end of the server's stdin any more: the time is that of the look that found nobody.
     EofInPipe {
         session: Session,
     },

@@ -10,9 +10,15 @@
 //!
 //! A line is in the file before anybody can see its event, so a harness that is killed leaves a journal that ends where it
 //! stood. Secrets never reach the file: their names stand in their place.
+//!
+//! `seq` and the chain are in the order in which events arrived here, `at` is when each thing happened, where it happened:
+//! what a client saw just before its death arrives after the cell has told of that death. Whoever asks what came first
+//! reads a journal in the order of [`Line::place`].
 
 mod chain;
+mod clock;
 mod event;
+mod host;
 mod printable;
 pub(crate) mod regular;
 mod secrets;
@@ -23,14 +29,15 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::watch as tokio_watch;
 
 pub use chain::{ChainError, GENESIS, Recorded, hash, hex, read};
+pub use clock::Stamp;
 pub use event::*;
+pub use host::{Asker, Host, HostOutcome, Sought, Transport, hosts_sought};
 pub use printable::{excerpt, printable};
 pub use secrets::{Secret, Secrets, names_in};
 pub use seen::*;
@@ -39,10 +46,11 @@ pub use watch::Watch;
 /// One line of `journal.jsonl`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Line {
+    /// The order of arrival.
     pub seq: Seq,
-    /// Nanoseconds since the trial's start.
+    /// When it happened: nanoseconds since the trial's start.
     pub at: u64,
-    /// UTC, RFC 3339.
+    /// The same in UTC, RFC 3339.
     pub time: String,
     #[serde(flatten)]
     pub event: Event,
@@ -52,12 +60,28 @@ pub struct Line {
     pub hash: String,
 }
 
+impl Line {
+    /// What the order of time goes by. Two things of one nanosecond happened in the order in which they arrived.
+    #[must_use]
+    pub fn place(&self) -> (u64, Seq) {
+        (self.at, self.seq)
+    }
+}
+
+/// The lines of a journal in the order in which things happened.
+#[must_use]
+pub fn in_time(lines: &[Line]) -> Vec<&Line> {
+    let mut lines: Vec<&Line> = lines.iter().collect();
+    lines.sort_by_key(|line| line.place());
+    lines
+}
+
 /// An event as those in the harness see it.
 #[derive(Debug, Clone)]
 pub struct Entry {
     pub seq: Seq,
-    /// Nanoseconds since the trial's start.
-    pub at: u64,
+    /// When it happened.
+    pub at: Stamp,
     pub event: Arc<Event>,
 }
 
@@ -69,7 +93,9 @@ pub struct Journal {
 
 #[derive(Debug)]
 struct Inner {
-    start: Instant,
+    start: Stamp,
+    /// The trial's start on the clock of the wall.
+    started: jiff::Timestamp,
     secrets: Secrets,
     state: Mutex<State>,
     /// The number of events so far.
@@ -91,7 +117,8 @@ impl Journal {
         let (count, _) = tokio_watch::channel(0);
         Ok(Self {
             inner: Arc::new(Inner {
-                start: Instant::now(),
+                start: Stamp::now(),
+                started: jiff::Timestamp::now(),
                 secrets,
                 state: Mutex::new(State {
                     file,
@@ -104,14 +131,49 @@ impl Journal {
         })
     }
 
-    /// Appends an event and returns its number.
+    /// Appends an event that happens now and returns its number.
     ///
     /// An event that cannot be written (a full disk) is kept in memory, so that the trial can go on to its orderly end;
     /// [`Journal::failure`] says so, and the trial is an `error`.
     pub fn append(&self, event: Event) -> Seq {
-        let mut state = self.state();
+        self.write_down(event, None)
+    }
+
+    /// Appends an event that another process saw at `when`. Nothing happens before the trial has started, nor after it was
+    /// told.
+    pub fn append_at(&self, when: Stamp, event: Event) -> Seq {
+        self.write_down(event, Some(when))
+    }
+
+    /// Appends how a process ended, unless it is a server of which that is told already: where its client dies as well,
+    /// that client and the cell's init can both have seen it.
+    pub fn append_exit(&self, when: Stamp, pid: Pid, exit: Exit, comm: Option<String>) {
+        let state = self.state();
+        let mut is_told = false;
+        // A pid can come again: what counts is what was told of it since a server had it.
+        for entry in state.entries.iter().rev() {
+            match &*entry.event {
+                Event::ProcessExited { pid: of, .. } if *of == pid => is_told = true,
+                Event::ServerStarted { pid: of, .. } if *of == pid && is_told => return,
+                Event::ServerStarted { pid: of, .. } if *of == pid => break,
+                _ => {}
+            }
+        }
+        self.write_into(state, Event::ProcessExited { pid, exit, comm }, Some(when));
+    }
+
+    fn write_down(&self, event: Event, when: Option<Stamp>) -> Seq {
+        self.write_into(self.state(), event, when)
+    }
+
+    fn write_into(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        event: Event,
+        when: Option<Stamp>,
+    ) -> Seq {
         let seq = state.entries.len() as Seq;
-        let at = u64::try_from(self.inner.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let at = self.possible(when.unwrap_or_else(Stamp::now));
         if state.failure.is_none()
             && let Err(error) = self.write(&mut state, seq, at, &event)
         {
@@ -128,11 +190,12 @@ impl Journal {
         seq
     }
 
-    fn write(&self, state: &mut State, seq: Seq, at: u64, event: &Event) -> io::Result<()> {
+    fn write(&self, state: &mut State, seq: Seq, at: Stamp, event: &Event) -> io::Result<()> {
+        let at = at.since(self.inner.start);
         let mut line = serde_json::to_value(Line {
             seq,
             at,
-            time: jiff::Timestamp::now().to_string(),
+            time: self.utc(at),
             event: event.clone(),
             prev: state.head.clone(),
             hash: String::new(),
@@ -162,9 +225,20 @@ impl Journal {
         Watch::new(self.clone(), self.inner.count.subscribe())
     }
 
-    /// Nanoseconds since the trial's start.
-    pub fn now(&self) -> u64 {
-        u64::try_from(self.inner.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    /// Nanoseconds from the trial's start to `when`, which is not later than now.
+    pub fn since_start(&self, when: Stamp) -> u64 {
+        self.possible(when).since(self.inner.start)
+    }
+
+    fn possible(&self, when: Stamp) -> Stamp {
+        when.within(self.inner.start, Stamp::now())
+    }
+
+    /// A time of this trial on the clock of the wall, as that stood when the trial started.
+    fn utc(&self, at: u64) -> String {
+        let since = jiff::SignedDuration::from_nanos(i64::try_from(at).unwrap_or(i64::MAX));
+        let started = self.inner.started;
+        started.checked_add(since).unwrap_or(started).to_string()
     }
 
     /// The latest event for which `pick` returns something.
@@ -238,6 +312,26 @@ mod tests {
                 port: 40000
             }
         );
+    }
+
+    #[test]
+    fn what_is_told_late_stands_in_the_order_of_arrival_and_happened_when_it_did() {
+        let (folder, journal) = journal();
+        let call = Stamp::now();
+        journal.append(Event::ConnectionHeld { connection: 1 });
+        journal.append_at(
+            call,
+            Event::CallTaken {
+                session: Session::A,
+            },
+        );
+        let lines = read(&folder.path().join("journal.jsonl")).unwrap().lines;
+        assert!(lines[0].seq < lines[1].seq && lines[0].at > lines[1].at);
+        let utc = |line: &Line| line.time.parse::<jiff::Timestamp>().unwrap();
+        let apart = utc(&lines[0]).duration_since(utc(&lines[1])).as_nanos();
+        assert_eq!(apart, i128::from(lines[0].at - lines[1].at));
+        let told: Vec<Seq> = in_time(&lines).iter().map(|line| line.seq).collect();
+        assert_eq!(told, [1, 0]);
     }
 
     #[test]

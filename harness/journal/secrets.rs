@@ -128,6 +128,13 @@ impl Secrets {
         }
     }
 
+    /// Whether the secret of this name stands in the text as it is, not only encoded.
+    pub fn stands_plain_in(&self, name: &str, text: &str) -> bool {
+        let known = self.read();
+        let mut secrets = known.secrets.iter();
+        secrets.any(|secret| secret.name == name && text.contains(&secret.forms[0]))
+    }
+
     fn read(&self) -> std::sync::RwLockReadGuard<'_, Known> {
         self.known
             .read()

@@ -21,11 +21,11 @@ pub enum Session {
     Beside,
     /// Issues the call and is crashed.
     A,
+    /// Recovers, with a run and a credential of its own.
+    B,
     /// Starts with run A's credential and run id after they were revoked.
     #[serde(rename = "revoked")]
     Revoked,
-    /// Recovers, with a run and a credential of its own.
-    B,
 }
 
 impl fmt::Display for Session {
@@ -33,8 +33,8 @@ impl fmt::Display for Session {
         f.write_str(match self {
             Self::Beside => "the session beside",
             Self::A => "session A",
-            Self::Revoked => "the revoked session",
             Self::B => "session B",
+            Self::Revoked => "the revoked session",
         })
     }
 }
@@ -59,10 +59,10 @@ pub enum Phase {
     EvidenceAgain,
     Revoke,
     Stop,
+    SessionB,
     /// The session beside makes its call.
     Beside,
     RevokedSession,
-    SessionB,
     /// The operator cancels the remote job.
     RevokeJob,
     Close,
@@ -92,14 +92,16 @@ pub enum Moment {
     AfterTerm,
     /// After SIGKILL, or when nothing was left to kill.
     AfterStop,
-    /// When the session beside had ended.
-    AfterBeside,
-    /// When the revoked session had ended.
-    AfterRevokedSession,
     /// In session B, when the recovery call had been answered.
     Recovered,
     /// When session B had ended.
     AfterSessionB,
+    /// When the session beside had ended.
+    AfterBeside,
+    /// Before the revoked session: what is there by then is not of its doing.
+    BeforeRevokedSession,
+    /// When the revoked session had ended.
+    AfterRevokedSession,
     /// Before the operator cancels the remote job.
     BeforeCancel,
 }
@@ -230,6 +232,31 @@ pub enum Credential {
         /// Revoked when it was presented.
         revoked: bool,
     },
+}
+
+/// Where in a request something stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Carrier {
+    /// The header of this name.
+    Header(String),
+    /// The parameter of this name.
+    Query(String),
+    Path,
+    /// The field of a form, or the JSON pointer of the value, where it is one of these.
+    Body(Option<String>),
+}
+
+impl fmt::Display for Carrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header(name) => write!(f, "the header `{name}`"),
+            Self::Query(name) => write!(f, "the query parameter `{name}`"),
+            Self::Path => f.write_str("the path"),
+            Self::Body(Some(field)) => write!(f, "the body, at `{field}`"),
+            Self::Body(None) => f.write_str("the body"),
+        }
+    }
 }
 
 /// A refusal, as the authority tells of it.

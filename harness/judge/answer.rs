@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Moments, Tally};
-use crate::journal::Seq;
+use super::{Code, Moments, Tally};
+use crate::journal::{Seq, Sought};
 use crate::spec::Question;
 
 /// The verdict of an answer or of a trial; the order is from best to worst.
@@ -25,11 +25,18 @@ pub enum Verdict {
 pub struct Answer {
     pub question: Question,
     pub verdict: Verdict,
+    /// What was found, by the catalogue; empty where it holds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub codes: Vec<Code>,
     /// One sentence for a reviewer, with pids, times and counts.
     pub because: String,
     /// The same sentence with `<pid>`, `<time>` and the like in place of what changes from run to run.
     #[serde(skip)]
     pub stable: String,
+    /// The question is asked in some runs of this trial and not in others, as the server happens to be: a snapshot leaves it
+    /// out, and its coming or going is no difference.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_chance: bool,
     /// Numbers of the events that prove it.
     pub evidence: Vec<Seq>,
     /// Listed by the drill as known to be broken: does not count for the trial.
@@ -91,6 +98,9 @@ pub struct Judgement {
     /// Client gone, last operation started, authority revoked.
     #[serde(default, skip_serializing_if = "Moments::is_empty")]
     pub moments: Moments,
+    /// What was looked up or reached for besides the remote.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sought: Vec<Sought>,
     /// Why the trial is an `error`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -106,6 +116,7 @@ impl Judgement {
             skipped: Vec::new(),
             stale_known: Vec::new(),
             moments: Moments::default(),
+            sought: Vec::new(),
             error: Some(because),
         }
     }

@@ -5,9 +5,10 @@
 //! what may be done, because a run that is not there was taken for one without limits.
 #![forbid(unsafe_code)]
 
-use crate::journal::{Credential, Event, Moment};
+use crate::journal::{Credential, Event, Moment, Session};
 use crate::spec::{Authority, Decision, Resource};
 
+use super::code::Code;
 use super::finding::Findings;
 use super::history::{History, Seen, Window};
 use super::ledger::Request;
@@ -93,9 +94,10 @@ impl<'h, 'a> Attempts<'h, 'a> {
         self.requests.iter().copied().filter(through).collect()
     }
 
-    fn broken(&self, through: &[&Request<'a>], how: Sentence, findings: &mut Findings) {
+    fn broken(&self, code: Code, through: &[&Request<'a>], how: Sentence, findings: &mut Findings) {
         let Some(first) = through.first() else { return };
         findings.broken(
+            code,
             self.whose
                 .clone()
                 .text(" got ")
@@ -118,17 +120,26 @@ impl<'h, 'a> Attempts<'h, 'a> {
     fn by_authority(&self, findings: &mut Findings) {
         let still = self.let_through(|c| matches!(c, Credential::Authority { wider: false }));
         let how = say("by way of the authority, which still made its calls");
-        self.broken(&still, how, findings);
+        self.broken(Code::RevocationAuthorityCalls, &still, how, findings);
         let wider = self.let_through(|c| matches!(c, Credential::Authority { wider: true }));
         let how = say(
             "by way of the authority with a wider key than that of the run, which is more than it could do before",
         );
-        self.broken(&wider, how, findings);
+        self.broken(Code::RevocationWidened, &wider, how, findings);
     }
 
     /// Credentials of the revoked run.
     fn by_run(&self, findings: &mut Findings) {
-        let of_run = |wanted: bool| move |c: &Credential| matches!(c, Credential::Run { derived, .. } if *derived == wanted);
+        let of_run = |wanted: bool| move |c: &Credential| matches!(c, Credential::Run { run: Session::A, derived, .. } if *derived == wanted);
+        let of_another =
+            |c: &Credential| matches!(c, Credential::Run { run, .. } if *run != Session::A);
+        let another = self.let_through(of_another);
+        self.broken(
+            Code::RevocationFellBack,
+            &another,
+            say("with the credential of another run"),
+            findings,
+        );
         let oauth = self
             .history
             .drill
@@ -138,27 +149,33 @@ impl<'h, 'a> Attempts<'h, 'a> {
         let signature_alone =
             oauth.is_some_and(|oauth| oauth.resource == Resource::ChecksSignature);
         let second = self.let_through(of_run(true));
-        let how = match oauth {
-            Some(_) => {
-                "with a token that it had refreshed, although the run's refresh token was revoked"
-            }
-            None => "with a second credential of the revoked run",
+        let (code, how) = match oauth {
+            Some(_) => (
+                Code::RevocationRefreshed,
+                "with a token that it had refreshed, although the run's refresh token was revoked",
+            ),
+            None => (
+                Code::RevocationSecondCredential,
+                "with a second credential of the revoked run",
+            ),
         };
-        self.broken(&second, say(how), findings);
+        self.broken(code, &second, say(how), findings);
         let first = self.let_through(of_run(false));
         // At the authorisation server the first credential is a refresh token.
         let (refreshes, first): (Vec<_>, Vec<_>) =
             first.into_iter().partition(|request| is_refresh(request));
         self.broken(
+            Code::RevocationRefreshed,
             &refreshes,
             say("with its refresh token, which was revoked"),
             findings,
         );
         if signature_alone {
             let how = "with the revoked token: the remote checks signature and expiry alone";
-            self.broken(&first, say(how), findings);
+            self.broken(Code::RevocationStillWorks, &first, say(how), findings);
         } else if !first.is_empty() {
             findings.unproven(
+                Code::RevocationMockAccepts,
                 say("the mock itself took the revoked credential of run A"),
                 first.iter().map(|r| r.seen.seq),
             );
@@ -186,6 +203,7 @@ impl<'h, 'a> Attempts<'h, 'a> {
         let evidence = [self.revoked.seq, first.seen.seq];
         if self.earlier(first.seen.place).any(is_of_run) {
             findings.broken(
+                Code::RevocationFellBack,
                 self.whose.clone().text(format!(
                     " fell back to a credential that is not of the revoked run ({})",
                     first.name()
@@ -194,6 +212,7 @@ impl<'h, 'a> Attempts<'h, 'a> {
             );
         } else {
             findings.unproven(
+                Code::RevocationForeignCredential,
                 self.whose.clone().text(format!(
                     " showed a credential that the drill did not mint, and the run's own was never shown ({})",
                     first.name()
@@ -219,6 +238,7 @@ impl<'h, 'a> Attempts<'h, 'a> {
         });
         if let Some(first) = bare {
             findings.broken(
+                Code::RevocationWithoutCredential,
                 self.whose.clone().text(format!(
                     " asked without any credential where that of the run is refused ({})",
                     first.name()
@@ -239,6 +259,7 @@ impl<'h, 'a> Attempts<'h, 'a> {
         let late: Vec<_> = self.requests.iter().filter(is_late).collect();
         if let Some(first) = late.first() {
             findings.broken(
+                Code::RevocationLateDispatch,
                 self.whose
                     .clone()
                     .text(" dispatched the approved call ")
@@ -270,6 +291,7 @@ impl<'h, 'a> Attempts<'h, 'a> {
                 "attempts were"
             };
             findings.broken(
+                Code::RevocationUnrecorded,
                 Sentence::default().several(refused.len()).text(format!(
                     " {what} refused after revoking, and the record did not get a single row for it"
                 )),
@@ -288,7 +310,7 @@ fn is_refresh(request: &Request<'_>) -> bool {
 
 /// Calls of a run that still counts, with a key that is for no run.
 pub(super) fn wider_key(history: &History<'_>, revoked: Seen<'_>, findings: &mut Findings) {
-    let b = history.window_of(crate::journal::Session::B);
+    let b = history.window_of(Session::B);
     let counts = |request: &&Request<'_>| {
         let place = request.seen.place;
         place < revoked.place || b.is_some_and(|window| window.contains(place))
@@ -305,6 +327,7 @@ pub(super) fn wider_key(history: &History<'_>, revoked: Seen<'_>, findings: &mut
         .collect();
     if let Some(first) = wider.first() {
         findings.broken(
+            Code::RevocationWidened,
             say("the authority made ")
                 .several(wider.len())
                 .text(format!(
@@ -320,7 +343,7 @@ pub(super) fn wider_key(history: &History<'_>, revoked: Seen<'_>, findings: &mut
 /// What survived session A, by name where only helpers did.
 pub(super) fn survivors(history: &History<'_>) -> Sentence {
     let survived = say("what survived session A");
-    let server = history.cast.server(crate::journal::Session::A);
+    let server = history.cast.server(Session::A);
     let Some(look) = history.look(Moment::End) else {
         return survived;
     };
@@ -347,7 +370,20 @@ pub(super) fn failed_command<'a>(
     history: &History<'a>,
     wanted: &str,
 ) -> Option<(Seen<'a>, Sentence)> {
-    history.all().find_map(|seen| match seen.event {
+    let all = Window {
+        from: 0,
+        to: usize::MAX,
+    };
+    failed_command_in(history, wanted, all)
+}
+
+/// The same, of those that ended in this window.
+pub(super) fn failed_command_in<'a>(
+    history: &History<'a>,
+    wanted: &str,
+    window: Window,
+) -> Option<(Seen<'a>, Sentence)> {
+    history.within(window).find_map(|seen| match seen.event {
         Event::AuthorityCommand {
             what,
             exit,

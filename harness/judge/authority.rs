@@ -4,8 +4,10 @@
 use crate::journal::{Credential, Event, Exit, Phase};
 use crate::spec::{CrashPoint, Revocable};
 
-use super::history::{History, Seen};
+use super::attempts::failed_command_in;
+use super::history::{History, Seen, Window};
 use super::ledger::Request;
+use super::sentence::Sentence;
 
 impl<'a> History<'a> {
     pub(super) fn revoked(&self) -> Option<Seen<'a>> {
@@ -61,4 +63,25 @@ impl<'a> History<'a> {
         let close = over.map_or(usize::MAX, |seen| seen.place);
         self.exit(served).filter(|(ended, _)| ended.place < close)
     }
+}
+
+/// The authority's own journal was found not to be whole: before the revoked session, and since that began. The two are asked
+/// by different questions, so that what that session does to the journal breaks only the one for which it is made.
+pub(super) fn torn_before_revoked_session<'a>(
+    history: &History<'a>,
+) -> Option<(Seen<'a>, Sentence)> {
+    let to = revoked_session(history);
+    failed_command_in(history, "verify", Window { from: 0, to })
+}
+
+pub(super) fn torn_since_revoked_session<'a>(
+    history: &History<'a>,
+) -> Option<(Seen<'a>, Sentence)> {
+    let (from, to) = (revoked_session(history), usize::MAX);
+    failed_command_in(history, "verify", Window { from, to })
+}
+
+fn revoked_session(history: &History<'_>) -> usize {
+    let began = history.phase(Phase::RevokedSession);
+    began.map_or(usize::MAX, |seen| seen.place)
 }

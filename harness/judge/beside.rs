@@ -4,9 +4,10 @@
 //! vanished under `effects`, a row that names another owner under `ownership`.
 #![forbid(unsafe_code)]
 
-use crate::journal::{AnswerShape, Moment, Pid, Session};
+use crate::journal::{AnswerShape, Moment, Phase, Pid, Session};
 use crate::spec::Ownership;
 
+use super::code::Code;
 use super::finding::Findings;
 use super::history::{Failure, History, Reply};
 use super::ledger::seqs;
@@ -23,7 +24,7 @@ pub(super) fn undisturbed(history: &History<'_>, findings: &mut Findings) {
     }
     let Some(reply) = history.reply(Session::Beside) else {
         let told = say("nothing shows how the call of the session beside ended");
-        findings.unproven(told, []);
+        findings.unproven(Code::ResourcesNotSeen, told, []);
         return;
     };
     if reply.shape == AnswerShape::Result {
@@ -31,7 +32,11 @@ pub(super) fn undisturbed(history: &History<'_>, findings: &mut Findings) {
         findings.held(told, [reply.seen.seq]);
     } else {
         let told = say("the session beside was disturbed: when session A was gone, ");
-        findings.broken(told.then(what_came(reply)), [reply.seen.seq]);
+        findings.broken(
+            Code::ResourcesBeside,
+            told.then(what_came(history, reply)),
+            [reply.seen.seq],
+        );
     }
 }
 
@@ -39,6 +44,7 @@ fn disturbed(history: &History<'_>, failure: Failure<'_>, findings: &mut Finding
     let was_open = history.handshaken(Session::Beside).is_some();
     if !was_open {
         findings.unproven(
+            Code::ResourcesNotSeen,
             say("the session beside could not be opened: ").quote(failure.detail, "detail"),
             [failure.seen.seq],
         );
@@ -58,15 +64,24 @@ fn disturbed(history: &History<'_>, failure: Failure<'_>, findings: &mut Finding
             vec![failure.seen.seq],
         ),
     };
+    let recovered = history.phase(Phase::SessionB);
+    let by = match recovered {
+        Some(recovered) if recovered.place < failure.seen.place => Session::B,
+        _ => Session::A,
+    };
     findings.broken(
-        say("the session beside was disturbed by session A: ").then(told),
+        Code::ResourcesBeside,
+        say(format!("the session beside was disturbed by {by}: ")).then(told),
         evidence,
     );
 }
 
-fn what_came(reply: Reply<'_>) -> Sentence {
+fn what_came(history: &History<'_>, reply: Reply<'_>) -> Sentence {
     match reply.shape {
-        AnswerShape::Nothing => say("its call got no answer"),
+        AnswerShape::Nothing => {
+            let why = history.why_nothing(Session::Beside, reply);
+            say("its call got no answer").then(why)
+        }
         _ => say("its call was answered with an error: ").quote(reply.text, "answer"),
     }
 }
@@ -85,6 +100,7 @@ pub(super) fn own_effect(history: &History<'_>, findings: &mut Findings) {
     let effects = history.ledger.effects_in(window);
     if effects.len() != 1 {
         findings.broken(
+            Code::EffectsBeside,
             say(format!(
                 "the call of the session beside was answered as done, and made {} instead of one of its own",
                 counted(effects.len(), "effect", "effects")
@@ -110,6 +126,7 @@ pub(super) fn own_record(history: &History<'_>, log: &Ownership, findings: &mut 
     let evidence = [reply.seen.seq, record.seen.seq];
     if rows.is_empty() {
         findings.broken(
+            Code::OwnershipBeside,
             say("no row of the record names the call of the session beside"),
             evidence,
         );
@@ -134,6 +151,7 @@ pub(super) fn own_record(history: &History<'_>, log: &Ownership, findings: &mut 
             continue;
         };
         findings.broken(
+            Code::OwnershipBeside,
             say(format!(
                 "a row of the session beside's call names another {what}"
             )),

@@ -89,7 +89,7 @@ impl<'a> Cast<'a> {
                 _ => {}
             }
         }
-        for session in [Session::A, Session::Revoked, Session::B] {
+        for session in [Session::A, Session::B, Session::Revoked] {
             let until = if session == Session::A {
                 crash
             } else {

@@ -112,7 +112,7 @@ fn dispatch<'a>(history: &History<'a>, connection: Option<u32>) -> Option<Seen<'
 }
 
 /// The calls of session A that connect to the remote.
-fn connects<'a>(history: &History<'a>) -> impl Iterator<Item = Seen<'a>> + use<'a> {
+fn connects<'a>(history: &History<'a>) -> impl Iterator<Item = Seen<'a>> {
     let remote = history.remote_port().map(|port| format!(":{port}"));
     history
         .within(history.window_a())

@@ -7,6 +7,7 @@ use crate::journal::{Event, Moment};
 use crate::spec::{Count, CrashPoint};
 
 use super::beside;
+use super::code::Code;
 use super::finding::Findings;
 use super::history::{History, Window};
 use super::ledger::{Effect, seqs};
@@ -29,13 +30,22 @@ pub(super) fn judge(history: &History<'_>, expected: &BTreeMap<CrashPoint, Count
     .then(named(&effects));
     if n > most {
         findings.broken(
+            if most == 0 {
+                Code::EffectsUnwanted
+            } else {
+                Code::EffectsDuplicate
+            },
             told.text(format!(", where {} right at {point}", is_right(right)))
                 .then(lateness(history, &effects))
                 .then(by_proxy(history, &effects)),
             seqs(&effects),
         );
     } else if !history.window_a_is_over() {
-        findings.unproven(told.text(" up to where the journal ends"), seqs(&effects));
+        findings.unproven(
+            Code::TrialNoEvidence,
+            told.text(" up to where the journal ends"),
+            seqs(&effects),
+        );
     } else if right.allows(n) {
         findings.held(
             told.text(format!(" ({} right at {point})", is_right(right))),
@@ -43,6 +53,7 @@ pub(super) fn judge(history: &History<'_>, expected: &BTreeMap<CrashPoint, Count
         );
     } else {
         findings.broken(
+            Code::EffectsMissing,
             told.text(format!(", where {} right at {point}", is_right(right))),
             seqs(&effects).into_iter().chain(watched(history)),
         );
@@ -66,6 +77,7 @@ fn against_decision(history: &History<'_>, effects: &[&Effect<'_>], findings: &m
     let later: Vec<&Effect<'_>> = effects.iter().filter(later).copied().collect();
     if !later.is_empty() {
         findings.broken(
+            Code::EffectsAgainstDecision,
             say(format!(
                 "the remote applied {} after the approval of this call had been refused",
                 counted(later.len(), "effect", "effects")

@@ -24,9 +24,9 @@ impl<'a> History<'a> {
                         ..
                     } | Event::PhaseStarted {
                         phase: Phase::Stop
+                            | Phase::SessionB
                             | Phase::Beside
                             | Phase::RevokedSession
-                            | Phase::SessionB
                             | Phase::Close
                     }
                 )
@@ -37,7 +37,7 @@ impl<'a> History<'a> {
     /// it reads from, still holds the server's stdin open.
     pub(super) fn ends_session(&self) -> bool {
         if self.crash.close.is_empty() {
-            !matches!(self.crash.signal, Signal::Stop | Signal::Cont)
+            self.crash.signal != Signal::Stop
         } else {
             self.crash.close.contains(&Stream::Stdin)
         }

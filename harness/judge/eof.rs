@@ -6,6 +6,7 @@
 use crate::journal::{Event, Exit, Pid, Session};
 use crate::spec::{Eof, ReplyTiming, Signal, Status, Then};
 
+use super::code::Code;
 use super::ending::SIGKILL;
 use super::finding::{Findings, unproven};
 use super::history::{History, Seen, ns};
@@ -14,12 +15,13 @@ use super::sentence::{Sentence, say};
 pub(super) fn judge(history: &History<'_>, expected: &Eof) -> Findings {
     let Some(pid) = history.cast.server(Session::A) else {
         return unproven(
+            Code::TrialNoEvidence,
             say("the journal does not say which process the server was"),
             [],
         );
     };
     let Some(crash) = history.crash_fired() else {
-        return unproven(say("the crash did not happen"), []);
+        return unproven(Code::TrialNoEvidence, say("the crash did not happen"), []);
     };
     let stop = history.stop().map_or(usize::MAX, |stop| stop.place);
     let own_exit = history
@@ -57,6 +59,7 @@ fn impatient(history: &History<'_>, pid: Pid, eof: Seen<'_>, signalled: Seen<'_>
     let mut findings = Findings::default();
     let evidence = [eof, signalled].into_iter().chain(killed);
     findings.broken(
+        Code::EofClientLostPatience,
         told,
         evidence
             .map(|seen| seen.seq)
@@ -91,6 +94,7 @@ fn without_eof(
     {
         if !by_server.is_empty() {
             findings.broken(
+                Code::EofStdinHeld,
                 say("EOF never reached the server: ")
                     .then(history.cast.all_called(by_server.iter().copied()))
                     .text(", started by the server, still held the write end of its stdin"),
@@ -100,6 +104,7 @@ fn without_eof(
         }
         if !by_client.is_empty() {
             findings.unproven(
+                Code::EofClientHoldsStdin,
                 say("EOF never reached the server: ")
                     .then(history.cast.all_called(by_client.iter().copied()))
                     .text(", started by the client, still held the write end of its stdin"),
@@ -112,6 +117,7 @@ fn without_eof(
         return status(history, pid, None, exited, exit, expected);
     }
     unproven(
+        Code::EofNotSeen,
         say("nothing shows that EOF arrived in the server's stdin"),
         held.map(|seen| seen.seq),
     )
@@ -130,7 +136,14 @@ fn status(
     let when = match eof.filter(|eof| eof.place < exited.place) {
         Some(eof) => say("").time(exited.since(eof)).text(" after EOF"),
         // Whether we or the server were first to see the end of the client differs from run to run.
-        None => say("").varies("as soon as the client was gone", "<time> after EOF"),
+        None => say("").varies(
+            if history.crash.close.is_empty() {
+                "as soon as the client was gone"
+            } else {
+                "as soon as its stdin was closed"
+            },
+            "<time> after EOF",
+        ),
     };
     let launched = if history.cast.has_lost_launcher(Session::A) {
         ", which its launcher had left,"
@@ -145,6 +158,7 @@ fn status(
         (Exit::Signal { core, .. }, _) => {
             let dumped = if core { " and dumped core" } else { "" };
             findings.broken(
+                Code::EofSignal,
                 server
                     .text(format!(" was ended by {exit}{dumped}, "))
                     .then(when)
@@ -155,6 +169,7 @@ fn status(
         (Exit::Code(code), Status::Codes(allowed)) if !allowed.contains(&code) => {
             let allowed: Vec<String> = allowed.iter().map(ToString::to_string).collect();
             findings.broken(
+                Code::EofStatus,
                 server
                     .text(format!(" exited with {exit}, "))
                     .then(when)
@@ -226,6 +241,7 @@ fn too_late(history: &History<'_>, pid: Pid, eof: Seen<'_>, expected: &Eof) -> F
         passed.filter(|passed| by_signal.is_none_or(|(_, s)| passed.place <= s.place))
     else {
         return unproven(
+            Code::EofNotWatched,
             say("the server was not watched until ")
                 .limit(expected.within.0)
                 .text(" after EOF"),
@@ -261,6 +277,7 @@ fn too_late(history: &History<'_>, pid: Pid, eof: Seen<'_>, expected: &Eof) -> F
     };
     let mut findings = Findings::default();
     findings.broken(
+        Code::EofStillRunning,
         sentence,
         [eof.seq, passed.seq]
             .into_iter()

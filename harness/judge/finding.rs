@@ -4,9 +4,12 @@
 //! together in the answer. Nothing is held without an event that shows it.
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeSet;
+
 use crate::journal::{Phase, Seq};
 use crate::spec::Question;
 
+use super::code::Code;
 use super::sentence::{Sentence, say};
 use super::{Answer, Verdict};
 
@@ -42,8 +45,9 @@ impl Ending {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Finding {
+struct Found {
     verdict: Verdict,
+    codes: Vec<Code>,
     sentence: Sentence,
     evidence: Vec<Seq>,
 }
@@ -51,24 +55,36 @@ struct Finding {
 /// All that one question found out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Findings {
-    found: Vec<Finding>,
+    found: Vec<Found>,
 }
 
 impl Findings {
     pub(super) fn broken(
         &mut self,
+        code: Code,
         sentence: Sentence,
         evidence: impl IntoIterator<Item = Seq>,
     ) -> &mut Self {
-        self.add(Verdict::Broken, sentence, evidence)
+        self.broken_by(vec![code], sentence, evidence)
+    }
+
+    /// One sentence about several findings.
+    pub(super) fn broken_by(
+        &mut self,
+        codes: Vec<Code>,
+        sentence: Sentence,
+        evidence: impl IntoIterator<Item = Seq>,
+    ) -> &mut Self {
+        self.add(Verdict::Broken, codes, sentence, evidence)
     }
 
     pub(super) fn unproven(
         &mut self,
+        code: Code,
         sentence: Sentence,
         evidence: impl IntoIterator<Item = Seq>,
     ) -> &mut Self {
-        self.add(Verdict::Unproven, sentence, evidence)
+        self.add(Verdict::Unproven, vec![code], sentence, evidence)
     }
 
     /// Without evidence this is unproven: silence proves nothing.
@@ -79,19 +95,25 @@ impl Findings {
     ) -> &mut Self {
         let evidence: Vec<Seq> = evidence.into_iter().collect();
         if evidence.is_empty() {
-            return self.unproven(say("no event in the journal shows it"), []);
+            return self.unproven(
+                Code::TrialNoEvidence,
+                say("no event in the journal shows it"),
+                [],
+            );
         }
-        self.add(Verdict::Held, sentence, evidence)
+        self.add(Verdict::Held, Vec::new(), sentence, evidence)
     }
 
     fn add(
         &mut self,
         verdict: Verdict,
+        codes: Vec<Code>,
         sentence: Sentence,
         evidence: impl IntoIterator<Item = Seq>,
     ) -> &mut Self {
-        self.found.push(Finding {
+        self.found.push(Found {
             verdict,
+            codes,
             sentence,
             evidence: evidence.into_iter().collect(),
         });
@@ -108,23 +130,29 @@ impl Findings {
         self.found.iter().all(|f| f.verdict == Verdict::Held)
     }
 
+    /// The worst of them; nothing found decides nothing.
+    pub(super) fn verdict(&self) -> Verdict {
+        let found = self.found.iter().map(|f| f.verdict).max();
+        found.unwrap_or(Verdict::Unproven)
+    }
+
     /// The worst findings, as one answer.
     pub(super) fn answer(self, question: Question, ending: Ending) -> Answer {
         let found = self.found.iter().map(|f| f.verdict).max();
         let verdict = found.unwrap_or(Verdict::Unproven);
-        let (sentences, evidence): (Vec<_>, Vec<_>) = self
-            .found
-            .into_iter()
-            .filter(|finding| finding.verdict == verdict)
-            .map(|finding| (finding.sentence, finding.evidence))
-            .unzip();
-        let mut evidence: Vec<Seq> = evidence.into_iter().flatten().collect();
-        evidence.sort_unstable();
-        evidence.dedup();
-        evidence.truncate(SHOWN);
+        let mut codes = BTreeSet::new();
+        let mut evidence = BTreeSet::new();
+        let mut sentences = Vec::new();
+        for found in self.found.into_iter().filter(|f| f.verdict == verdict) {
+            codes.extend(found.codes);
+            evidence.extend(found.evidence);
+            sentences.push(found.sentence);
+        }
+        let evidence: Vec<Seq> = evidence.into_iter().take(SHOWN).collect();
         let mut sentence = Sentence::join(sentences, "; ");
         if found.is_none() {
             sentence = say("no event in the journal decides it");
+            codes.insert(Code::TrialNoEvidence);
         }
         // Where the cell has ended everybody, that is the reason for all that is missing.
         if let Ending::Exceeded {
@@ -136,8 +164,10 @@ impl Findings {
             return Answer {
                 question,
                 verdict: Verdict::Unproven,
+                codes: vec![Code::TrialLimitExceeded],
                 because: format!("{}, before this was decided", told.said()),
                 stable: format!("{}, before this was decided", told.stable()),
+                by_chance: false,
                 evidence: breach.clone(),
                 known: false,
                 repeat: None,
@@ -148,10 +178,12 @@ impl Findings {
         // A journal that stops early may prove a fault; that nothing more would have come it cannot prove.
         let verdict = match (ending.sentence(), verdict) {
             (Some(short), Verdict::Held) => {
+                codes.insert(Code::TrialCutShort);
                 sentence = short.text(", before this was decided");
                 Verdict::Unproven
             }
             (Some(short), Verdict::Unproven) => {
+                codes.insert(Code::TrialCutShort);
                 sentence = short.text(": ").then(sentence);
                 Verdict::Unproven
             }
@@ -160,8 +192,10 @@ impl Findings {
         Answer {
             question,
             verdict,
+            codes: codes.into_iter().collect(),
             because: sentence.said(),
             stable: sentence.stable(),
+            by_chance: false,
             evidence,
             known: false,
             repeat: None,
@@ -172,9 +206,13 @@ impl Findings {
 }
 
 /// Findings with a single one in it.
-pub(super) fn unproven(sentence: Sentence, evidence: impl IntoIterator<Item = Seq>) -> Findings {
+pub(super) fn unproven(
+    code: Code,
+    sentence: Sentence,
+    evidence: impl IntoIterator<Item = Seq>,
+) -> Findings {
     let mut findings = Findings::default();
-    findings.unproven(sentence, evidence);
+    findings.unproven(code, sentence, evidence);
     findings
 }
 
@@ -208,19 +246,20 @@ mod tests {
         let mut findings = Findings::default();
         findings
             .held(say("fine"), [1])
-            .broken(say("two builds"), [9])
-            .unproven(say("who knows"), [3])
-            .broken(say("no key"), [4, 9]);
+            .broken(Code::EffectsDuplicate, say("two builds"), [9])
+            .unproven(Code::TrialNoEvidence, say("who knows"), [3])
+            .broken(Code::EffectsBeside, say("no key"), [4, 9]);
         let answer = findings.answer(Question::Effects, Ending::Whole);
         assert_eq!(answer.verdict, Verdict::Broken);
         assert_eq!(answer.because, "two builds; no key");
+        assert_eq!(answer.codes, [Code::EffectsDuplicate, Code::EffectsBeside]);
         assert_eq!(answer.evidence, [4, 9]);
     }
 
     #[test]
     fn a_flood_of_evidence_is_cut() {
         let mut findings = Findings::default();
-        findings.broken(say("it polls"), 0..10_000);
+        findings.broken(Code::QuietLateRequest, say("it polls"), 0..10_000);
         let answer = findings.answer(Question::Quiet, Ending::Whole);
         assert_eq!(answer.evidence, (0..50).collect::<Vec<_>>());
     }
@@ -248,7 +287,7 @@ mod tests {
     #[test]
     fn what_is_proven_broken_stays_broken_in_an_interrupted_trial() {
         let mut findings = Findings::default();
-        findings.broken(say("two builds"), [1]);
+        findings.broken(Code::EffectsDuplicate, say("two builds"), [1]);
         let answer = findings.answer(Question::Eof, Ending::Interrupted(Phase::Quiet));
         assert_eq!(answer.verdict, Verdict::Broken);
     }

@@ -6,6 +6,7 @@
 use crate::journal::{Row, Session};
 use crate::spec::{Lookup, Ownership, Route};
 
+use super::code::Code;
 use super::finding::{Findings, unproven};
 use super::history::History;
 use super::ledger::Effect;
@@ -25,12 +26,14 @@ pub(super) fn judge(history: &History<'_>, log: &Ownership) -> Option<Findings> 
     }
     let Some(record) = history.record_left() else {
         return Some(unproven(
+            Code::TrialNoEvidence,
             say("the record was not read after the session"),
             effects.iter().map(|effect| effect.seen.seq),
         ));
     };
     if let Some(reason) = record.unreadable {
         return Some(unproven(
+            Code::TrialRecordUnreadable,
             say("the record could not be read: ").text(reason),
             [record.seen.seq],
         ));
@@ -55,6 +58,7 @@ pub(super) fn judge(history: &History<'_>, log: &Ownership) -> Option<Findings> 
         match way_to(&routes, &rows, effect) {
             Ok(way) => findings.held(told.text("can be ").then(way), evidence),
             Err(missing) => findings.broken(
+                Code::HandleNotFindable,
                 told.text("cannot be found from the record alone: ")
                     .then(missing),
                 evidence,

@@ -10,13 +10,18 @@ use crate::journal::{Moment, Pid, PipeEnd, Process, Session};
 use crate::spec::Helpers;
 
 use super::cast::holds_session;
+use super::code::Code;
 use super::finding::{Findings, unproven};
 use super::history::{History, Look};
 use super::sentence::{Sentence, counted, say};
 
 pub(super) fn judge(history: &History<'_>, expected: &Helpers) -> Findings {
     let Some(look) = history.look(Moment::End) else {
-        return unproven(say("nobody looked at the processes at the end"), []);
+        return unproven(
+            Code::TrialNoEvidence,
+            say("nobody looked at the processes at the end"),
+            [],
+        );
     };
     let (allowed, left): (Vec<&Process>, Vec<&Process>) = left(history, &look)
         .into_iter()
@@ -42,12 +47,17 @@ pub(super) fn judge(history: &History<'_>, expected: &Helpers) -> Findings {
     }
     if history.eof_is_withheld() && server_lives(history, &look) {
         findings.unproven(
+            Code::HelpersInUse,
             say("EOF never reached the server, so what it has started is still in use"),
             [look.seen.seq],
         );
         return findings;
     }
-    findings.broken(alive(history, &look, &left, "at the end"), [look.seen.seq]);
+    findings.broken(
+        Code::HelpersAlive,
+        alive(history, &look, &left, "at the end"),
+        [look.seen.seq],
+    );
     findings
 }
 
@@ -95,7 +105,11 @@ fn outlived(
         return;
     }
     let when = "when the time to end at EOF was over, and the server was not";
-    findings.broken(alive(history, &look, &outlived, when), [look.seen.seq]);
+    findings.broken(
+        Code::HelpersOutlived,
+        alive(history, &look, &outlived, when),
+        [look.seen.seq],
+    );
 }
 
 /// What the server started and is still alive, without the server itself.

@@ -1,13 +1,14 @@
 //! The journal of one trial, read only and indexed: where phases begin, who was started, what was seen when.
 //!
-//! Order is the order in the journal, never the clock: two events can bear the same time, and only one came first.
+//! Order is that of time, which each event bears from where it happened; events of one time are in the order of their
+//! arrival. A `place` is a position in this order, evidence is told by `seq`.
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
 
 use crate::journal::{
     AnswerShape, CallRole, Event, Exit, Line, Moment, Phase, Pid, Process, Row, Seq, Session,
-    SessionFault, Socket, Way,
+    SessionFault, Socket, Way, in_time,
 };
 use crate::spec::{Crash, CrashPoint, Drill, Signal};
 
@@ -19,7 +20,7 @@ use super::limit::Breach;
 /// An event and where it stands.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seen<'a> {
-    /// The position in the journal: the order of all things.
+    /// The position in the order of all things.
     pub(super) place: usize,
     pub(super) seq: Seq,
     pub(super) at: u64,
@@ -108,9 +109,16 @@ pub(super) struct Failure<'a> {
 }
 
 /// Whether a trial came to its own end: not interrupted, and not killed.
-pub(super) fn is_whole(lines: &[Line]) -> bool {
-    let has = |is: fn(&Event) -> bool| lines.iter().any(|line| is(&line.event));
-    has(|e| matches!(e, Event::TrialEnded)) && !has(|e| matches!(e, Event::Interrupted))
+pub(super) fn is_whole<'a>(lines: impl IntoIterator<Item = &'a Line>) -> bool {
+    let mut has_ended = false;
+    for line in lines {
+        match line.event {
+            Event::Interrupted => return false,
+            Event::TrialEnded => has_ended = true,
+            _ => {}
+        }
+    }
+    has_ended
 }
 
 /// Bytes of a session so far.
@@ -129,22 +137,24 @@ pub(super) struct History<'a> {
     pub(super) cast: Cast<'a>,
     /// A limit of the cell was exceeded.
     pub(super) breach: Option<Breach<'a>>,
-    lines: &'a [Line],
+    /// In the order of time.
+    lines: Vec<&'a Line>,
 }
 
 impl<'a> History<'a> {
     /// None for a journal that does not say which trial it is of.
     pub(super) fn of(drill: &'a Drill, lines: &'a [Line]) -> Option<Self> {
-        let crash = seen(lines).find_map(|seen| match seen.event {
+        let lines = in_time(lines);
+        let crash = seen(&lines).find_map(|seen| match seen.event {
             Event::TrialStarted { crash, .. } => Some(crash),
             _ => None,
         })?;
         Some(Self {
             drill,
             crash,
-            ledger: Ledger::of(seen(lines)),
-            cast: Cast::of(seen(lines)),
-            breach: Breach::of(seen(lines)),
+            ledger: Ledger::of(seen(&lines)),
+            cast: Cast::of(seen(&lines)),
+            breach: Breach::of(seen(&lines)),
             lines,
         })
     }
@@ -154,20 +164,20 @@ impl<'a> History<'a> {
         let Some(breach) = self.breach else {
             return self;
         };
-        let lines = &self.lines[..breach.place()];
+        let lines = self.lines[..breach.place()].to_vec();
         Self {
-            ledger: Ledger::of(seen(lines)),
-            cast: Cast::of(seen(lines)),
+            ledger: Ledger::of(seen(&lines)),
+            cast: Cast::of(seen(&lines)),
             lines,
             ..self
         }
     }
 
-    pub(super) fn all(&self) -> impl DoubleEndedIterator<Item = Seen<'a>> + use<'a> {
-        seen(self.lines)
+    pub(super) fn all(&self) -> impl DoubleEndedIterator<Item = Seen<'a>> + use<'_, 'a> {
+        seen(&self.lines)
     }
 
-    pub(super) fn within(&self, window: Window) -> impl Iterator<Item = Seen<'a>> + use<'a> {
+    pub(super) fn within(&self, window: Window) -> impl Iterator<Item = Seen<'a>> + use<'_, 'a> {
         self.all().filter(move |seen| window.contains(seen.place))
     }
 
@@ -207,13 +217,19 @@ impl<'a> History<'a> {
 
     /// The trial came to its own end, so what is absent did not happen.
     pub(super) fn is_whole(&self) -> bool {
-        is_whole(self.lines)
+        is_whole(self.lines.iter().copied())
     }
 
     // ---- phases ----------------------------------------------------------------------------------------------
 
     pub(super) fn phase(&self, wanted: Phase) -> Option<Seen<'a>> {
         self.first(|e| matches!(e, Event::PhaseStarted { phase } if *phase == wanted))
+    }
+
+    /// Whether a later phase than this one has begun.
+    pub(super) fn is_past(&self, over: Phase) -> bool {
+        self.first(|e| matches!(e, Event::PhaseStarted { phase } if *phase > over))
+            .is_some()
     }
 
     pub(super) fn crash_fired(&self) -> Option<Seen<'a>> {
@@ -255,60 +271,31 @@ impl<'a> History<'a> {
     }
 
     fn end_a(&self) -> usize {
-        self.first(|e| {
-            matches!(
-                e,
-                Event::PhaseStarted {
-                    phase: Phase::Beside
-                        | Phase::RevokedSession
-                        | Phase::SessionB
-                        | Phase::RevokeJob
-                        | Phase::Close
-                } | Event::TrialEnded
-                    | Event::Minted {
-                        session: Session::Revoked | Session::B,
-                        ..
-                    }
-            )
+        self.end_of(Phase::Stop)
+    }
+
+    /// The first place behind a phase: where a later one begins, or the trial ends.
+    fn end_of(&self, over: Phase) -> usize {
+        self.first(|e| match e {
+            Event::PhaseStarted { phase } => *phase > over,
+            Event::TrialEnded => true,
+            _ => false,
         })
         .map_or(self.lines.len(), |seen| seen.place)
     }
 
-    /// All that belongs to one of the later sessions.
+    /// All that belongs to one of the sessions. The later ones come one after another, each in a phase of its own, so that
+    /// none has a part in the window of another.
     pub(super) fn window_of(&self, session: Session) -> Option<Window> {
-        let (own, ends): (Phase, &[Phase]) = match session {
+        let own = match session {
             Session::A => return Some(self.window_a()),
-            Session::Beside => (
-                Phase::Beside,
-                &[
-                    Phase::RevokedSession,
-                    Phase::SessionB,
-                    Phase::RevokeJob,
-                    Phase::Close,
-                ],
-            ),
-            Session::Revoked => (
-                Phase::RevokedSession,
-                &[Phase::SessionB, Phase::RevokeJob, Phase::Close],
-            ),
-            Session::B => (Phase::SessionB, &[Phase::RevokeJob, Phase::Close]),
+            Session::B => Phase::SessionB,
+            Session::Beside => Phase::Beside,
+            Session::Revoked => Phase::RevokedSession,
         };
-        let from = self.first(|e| match e {
-            Event::PhaseStarted { phase } => *phase == own,
-            Event::Minted { session: of, .. } => *of == session && session != Session::Beside,
-            _ => false,
-        })?;
-        let to = self
-            .first(|e| match e {
-                Event::PhaseStarted { phase } => ends.contains(phase),
-                Event::Minted { session: of, .. } => *of > session.max(Session::A),
-                Event::TrialEnded => true,
-                _ => false,
-            })
-            .map_or(self.lines.len(), |seen| seen.place);
         Some(Window {
-            from: from.place,
-            to,
+            from: self.phase(own)?.place,
+            to: self.end_of(own),
         })
     }
 
@@ -482,7 +469,7 @@ impl<'a> History<'a> {
 
     // ---- looks and records -----------------------------------------------------------------------------------
 
-    pub(super) fn looks(&self) -> impl DoubleEndedIterator<Item = Look<'a>> + use<'a> {
+    pub(super) fn looks(&self) -> impl DoubleEndedIterator<Item = Look<'a>> + use<'_, 'a> {
         self.all().filter_map(|seen| match seen.event {
             Event::Looked {
                 moment,
@@ -504,7 +491,7 @@ impl<'a> History<'a> {
         self.looks().rev().find(|look| look.moment == moment)
     }
 
-    pub(super) fn records(&self) -> impl DoubleEndedIterator<Item = Record<'a>> + use<'a> {
+    pub(super) fn records(&self) -> impl DoubleEndedIterator<Item = Record<'a>> + use<'_, 'a> {
         self.all().filter_map(|seen| match seen.event {
             Event::RecordRead {
                 moment,
@@ -566,7 +553,7 @@ pub(super) fn ns(limit: Duration) -> u64 {
     u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn seen(lines: &[Line]) -> impl DoubleEndedIterator<Item = Seen<'_>> {
+fn seen<'a>(lines: &[&'a Line]) -> impl DoubleEndedIterator<Item = Seen<'a>> {
     lines.iter().enumerate().map(|(place, line)| Seen {
         place,
         seq: line.seq,

@@ -5,13 +5,15 @@
 use crate::journal::{AnswerShape, Event, Exit, Seq, Session, SessionFault};
 use crate::spec::CrashPoint;
 
+use super::code::Code;
 use super::effects::right_count;
 use super::ending::SIGKILL;
 use super::history::{Failure, History, Reply};
+use super::lost::stderr_told;
 use super::sentence::{Sentence, say};
 
 /// Why nothing can be answered, and the events that show it. None: the crash landed.
-pub(super) fn why_not(history: &History<'_>) -> Option<(Sentence, Vec<Seq>)> {
+pub(super) fn why_not(history: &History<'_>) -> Option<(Code, Sentence, Vec<Seq>)> {
     let crash = history.crash_fired();
     let before_crash = |place: usize| crash.is_none_or(|crash| place < crash.place);
     let point = history.crash.point();
@@ -24,17 +26,24 @@ pub(super) fn why_not(history: &History<'_>) -> Option<(Sentence, Vec<Seq>)> {
             SessionFault::Lost => "the server ended, or closed stdout, before the call",
             SessionFault::NotExecuted | SessionFault::Client => "session A could not be started",
         };
+        let told = say(format!("{what}, so there was nothing to crash: "));
+        let told = told.quote(failure.detail, "detail");
         return Some((
-            say(format!("{what}, so there was nothing to crash: ")).quote(failure.detail, "detail"),
+            Code::TrialNoHandshake,
+            told.then(stderr_told(failure.stderr)),
             vec![failure.seen.seq],
         ));
     }
     if let Some(missed) = history.first(|e| matches!(e, Event::PointMissed { .. }))
         && let Event::PointMissed { instead, .. } = missed.event
     {
-        return Some((
-            say(format!("the crash point {point} was not reached: ")).quote(instead, "instead"),
-            vec![missed.seq],
+        let told = say(format!("the crash point {point} was not reached: "));
+        let told = told.quote(instead, "instead");
+        return Some(with_stderr(
+            history,
+            Code::TrialNotReached,
+            told,
+            missed.seq,
         ));
     }
     if let Some(pid) = history.cast.server(Session::A)
@@ -42,12 +51,10 @@ pub(super) fn why_not(history: &History<'_>) -> Option<(Sentence, Vec<Seq>)> {
         && before_crash(seen.place)
         && !is_by_crash(history, exit)
     {
-        return Some((
-            say("the server ")
-                .then(history.cast.called(pid))
-                .text(format!(" had already ended, with {exit}, before the crash")),
-            vec![seen.seq],
-        ));
+        let told = say("the server ")
+            .then(history.cast.called(pid))
+            .text(format!(" had already ended, with {exit}, before the crash"));
+        return Some(with_stderr(history, Code::TrialEndedEarly, told, seen.seq));
     }
     if let Some(ended) = history.first(|e| {
         matches!(
@@ -60,27 +67,32 @@ pub(super) fn why_not(history: &History<'_>) -> Option<(Sentence, Vec<Seq>)> {
     }) && before_crash(ended.place)
         && history.kills_server().is_none()
     {
-        return Some((
-            say("the server had already closed its stdout before the crash"),
-            vec![ended.seq],
-        ));
+        let told =
+            say("the server had already closed its stdout, and had not exited, before the crash");
+        return Some(with_stderr(history, Code::TrialEndedEarly, told, ended.seq));
     }
     if history
         .first(|e| matches!(e, Event::PointReached { .. }))
         .is_none()
     {
         return Some((
+            Code::TrialNotReached,
             say(format!("the crash point {point} was not reached")),
             Vec::new(),
         ));
     }
     if crash.is_none() {
-        return Some((say("the crash did not happen"), Vec::new()));
+        return Some((
+            Code::TrialNoEvidence,
+            say("the crash did not happen"),
+            Vec::new(),
+        ));
     }
     if let Some(lost) = history.first(|e| matches!(e, Event::PointLost { .. }))
         && let Event::PointLost { instead, .. } = lost.event
     {
         return Some((
+            Code::TrialPointLost,
             say(format!("the crash missed its point {point}: ")).quote(instead, "instead"),
             vec![lost.seq],
         ));
@@ -88,12 +100,33 @@ pub(super) fn why_not(history: &History<'_>) -> Option<(Sentence, Vec<Seq>)> {
     if point_is_vacuous(history) {
         let told =
             "no session with this server was opened, so nothing shows that it would have started";
-        return Some((say(told), Vec::new()));
+        return Some((Code::TrialStartUnproven, say(told), Vec::new()));
     }
     failed_call(history).map(|reply| {
         let told = say("the call was answered with an error and made no effect, so there was no result to crash after: ");
-        (told.quote(reply.text, "answer"), vec![reply.seen.seq])
+        (
+            Code::TrialCallFailed,
+            told.quote(reply.text, "answer"),
+            vec![reply.seen.seq],
+        )
     })
+}
+
+/// What the server wrote last, where it had left its client by itself.
+fn with_stderr(
+    history: &History<'_>,
+    code: Code,
+    told: Sentence,
+    seq: Seq,
+) -> (Code, Sentence, Vec<Seq>) {
+    match history.lost(Session::A) {
+        Some(lost) => (
+            code,
+            told.then(lost.stderr_told()),
+            vec![seq, lost.seen.seq],
+        ),
+        None => (code, told, vec![seq]),
+    }
 }
 
 /// At `startup` the server is asked for nothing. That it can start at all, a later session or a rehearsal has to show; a
@@ -150,7 +183,6 @@ fn number_of(signal: crate::spec::Signal) -> i32 {
         Signal::Int => 2,
         Signal::Kill => SIGKILL,
         Signal::Term => 15,
-        Signal::Cont => 18,
         Signal::Stop => 19,
     }
 }

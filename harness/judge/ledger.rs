@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::journal::{Credential, Event, Seq, Session};
+use crate::journal::{Credential, Event, Phase, Seq, Session};
 
 use super::history::{Seen, Window};
 use super::next::Fate;
@@ -36,7 +36,7 @@ pub(super) struct Request<'a> {
 }
 
 impl Request<'_> {
-    fn is_beside(&self) -> bool {
+    fn shows_beside(&self) -> bool {
         let beside = Session::Beside;
         matches!(self.credential, Credential::Run { run, .. } if *run == beside)
     }
@@ -102,25 +102,24 @@ pub(super) struct Ledger<'a> {
     pub(super) connections: BTreeMap<u32, Connection<'a>>,
     /// Connections that have carried a request.
     pub(super) used: BTreeSet<u32>,
-    /// Requests of the harness itself: its probes, as far as they stand in the ledger.
-    probes: BTreeSet<u32>,
+    /// From this place on the session beside is over, and its credential is shown by others.
+    beside_over: Option<usize>,
 }
 
 impl<'a> Ledger<'a> {
     pub(super) fn of(all: impl Iterator<Item = Seen<'a>>) -> Self {
         let mut ledger = Self::default();
-        let mut revoked = None;
         for seen in all {
-            if matches!(seen.event, Event::Revoked { .. }) {
-                revoked = Some(seen.place);
-            }
-            ledger.note(seen, revoked);
+            ledger.note(seen);
         }
         ledger
     }
 
-    fn note(&mut self, seen: Seen<'a>, revoked: Option<usize>) {
+    fn note(&mut self, seen: Seen<'a>) {
         match seen.event {
+            Event::PhaseStarted { phase } if *phase > Phase::Beside => {
+                self.beside_over.get_or_insert(seen.place);
+            }
             Event::ConnectionSought { connection, .. } => {
                 self.connection(*connection).sought.get_or_insert(seen);
             }
@@ -189,7 +188,6 @@ impl<'a> Ledger<'a> {
                 };
                 by.push(Repeat { seen, effect });
             }
-            Event::Probed { route, .. } => self.note_probe(route, revoked),
             event => {
                 if let Some((request, change)) = Fate::of(event) {
                     self.amend(request, |r| change(&mut r.fate));
@@ -216,18 +214,6 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    /// A probe may go over the wire like any other request; it is the harness's and stands for nothing.
-    fn note_probe(&mut self, probed: &str, revoked: Option<usize>) {
-        let found = self.requests.iter().rev().find(|request| {
-            revoked.is_some_and(|place| request.seen.place > place)
-                && request.name() == probed
-                && !self.probes.contains(&request.number)
-        });
-        if let Some(number) = found.map(|request| request.number) {
-            self.probes.insert(number);
-        }
-    }
-
     fn connection(&mut self, number: u32) -> &mut Connection<'a> {
         self.connections.entry(number).or_default()
     }
@@ -238,13 +224,18 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    /// The requests that the server made in this window: without the harness's own, those of a proxy and those of the
-    /// session beside.
+    /// The requests that the server made in this window: without those of a proxy and of the session beside. The harness
+    /// itself asks the remote past the wire: its probes are no requests.
     pub(super) fn requests_in(&self, window: Window) -> impl Iterator<Item = &Request<'a>> {
         self.requests
             .iter()
-            .filter(move |r| window.contains(r.seen.place) && !self.probes.contains(&r.number))
-            .filter(|r| r.fate.replay_of.is_none() && !r.is_beside())
+            .filter(move |r| window.contains(r.seen.place))
+            .filter(|r| r.fate.replay_of.is_none() && !self.is_beside(r))
+    }
+
+    fn is_beside(&self, request: &Request<'_>) -> bool {
+        let is_over = |over| request.seen.place > over;
+        request.shows_beside() && !self.beside_over.is_some_and(is_over)
     }
 
     /// The effects that were applied in this window.

@@ -1,5 +1,5 @@
-//! A limit of the cell was exceeded: `resources` is broken. What had been decided by then stays decided, and nobody can
-//! know the rest.
+//! A limit of the cell was exceeded: `resources` is broken, or, where the revoked session did it, `revocation`, for which
+//! alone that session is made. What had been decided by then stays decided, and nobody can know the rest.
 //!
 //! All that comes after is the cell's doing, so the other questions are answered from the journal up to there.
 #![forbid(unsafe_code)]
@@ -78,19 +78,20 @@ impl<'a> Breach<'a> {
 
 /// How the answer to this question ends in a trial in which a limit was exceeded.
 pub(super) fn ending(history: &History<'_>, breach: Breach<'_>, question: Question) -> Ending {
-    let over = |phases: &[Phase]| phases.iter().any(|phase| history.phase(*phase).is_some());
     let decided = match question {
-        // Broken by it.
+        // It is broken by it, or decided when the session comes that is not its own.
         Question::Resources => true,
         Question::Eof
         | Question::Helpers
         | Question::Quiet
         | Question::Effects
         | Question::Handle
-        | Question::Ownership => over(&[Phase::RevokedSession, Phase::SessionB]),
-        Question::Revocation => over(&[Phase::SessionB]),
-        // Asked of all sessions, or of the last.
-        Question::Reconcile | Question::Protocol | Question::Secrets => false,
+        | Question::Ownership => history.is_past(Phase::Stop),
+        Question::Reconcile => history.is_past(Phase::SessionB),
+        // The job is cancelled at the very end.
+        Question::Revocation => is_of_revocation(history),
+        // Asked of all sessions.
+        Question::Protocol | Question::Secrets => false,
     };
     if decided {
         Ending::Whole
@@ -102,15 +103,24 @@ pub(super) fn ending(history: &History<'_>, breach: Breach<'_>, question: Questi
     }
 }
 
+/// Whether it was exceeded in what is done for `revocation` alone.
+pub(super) fn is_of_revocation(history: &History<'_>) -> bool {
+    history.breach.is_some() && history.phase(Phase::RevokedSession).is_some()
+}
+
 fn whose(history: &History<'_>, rehearsal: bool) -> &'static str {
     if rehearsal {
         return "in the rehearsal of the call its session";
     }
-    if history.phase(Phase::SessionB).is_some() {
-        return "session B";
-    }
-    if history.phase(Phase::RevokedSession).is_some() {
+    let begun = |phase| history.phase(phase).is_some();
+    if begun(Phase::RevokedSession) {
         return "the revoked session";
+    }
+    if begun(Phase::Beside) {
+        return "the session beside";
+    }
+    if begun(Phase::SessionB) {
+        return "session B";
     }
     if history.crash_fired().is_some() {
         return "after the crash its session";

@@ -5,6 +5,7 @@
 use crate::journal::{Event, Phase, Session};
 use crate::spec::{Authority, Resource, Revocable, Revocation};
 
+use super::code::Code;
 use super::finding::Findings;
 use super::history::{History, Seen, ns};
 use super::ledger::Effect;
@@ -20,6 +21,7 @@ pub(super) fn probes(history: &History<'_>, findings: &mut Findings) {
                 let Some((revoked, of)) = last else { continue };
                 if has_ended(history, seen) {
                     findings.unproven(
+                        Code::RevocationMockAccepts,
                         say("the run's token may have ended before the probe, so a refusal shows nothing: give it a longer `lifetime`"),
                         [revoked.seq, seen.seq],
                     );
@@ -35,6 +37,7 @@ pub(super) fn probes(history: &History<'_>, findings: &mut Findings) {
                     );
                 } else if checks_signature_alone(history) {
                     findings.broken(
+                        Code::RevocationRemoteTakesToken,
                         say(format!(
                             "after {} was revoked, the remote still took its token ({route} answered {status}): it checks \
                              signature and expiry alone",
@@ -44,6 +47,7 @@ pub(super) fn probes(history: &History<'_>, findings: &mut Findings) {
                     );
                 } else {
                     findings.unproven(
+                        Code::RevocationMockAccepts,
                         say(format!(
                             "the mock still took run A's credential after revoking it ({route} answered {status})"
                         )),
@@ -96,11 +100,15 @@ pub(super) fn job(history: &History<'_>, expected: &Revocation, findings: &mut F
         return;
     }
     let Some(tried) = history.phase(Phase::RevokeJob) else {
-        findings.unproven(say("nobody tried to cancel the remote job"), []);
+        findings.unproven(
+            Code::RevocationJobNotTried,
+            say("nobody tried to cancel the remote job"),
+            [],
+        );
         return;
     };
     let windows =
-        [Session::A, Session::Revoked, Session::B].map(|session| history.window_of(session));
+        [Session::A, Session::B, Session::Revoked].map(|session| history.window_of(session));
     let effects: Vec<&Effect<'_>> = windows
         .into_iter()
         .flatten()
@@ -133,6 +141,7 @@ pub(super) fn job(history: &History<'_>, expected: &Revocation, findings: &mut F
         }
         let (why, seen) = why_not(history, effect);
         findings.broken(
+            Code::RevocationJobStands,
             say(format!("the remote job ({} ", effect.of))
                 .id(effect.id)
                 .text(") still stands: ")

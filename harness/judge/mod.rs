@@ -17,8 +17,10 @@ mod attempts;
 mod authority;
 mod beside;
 mod cast;
+mod code;
 mod durable;
 mod effects;
+mod elsewhere;
 mod ending;
 mod eof;
 mod finding;
@@ -30,6 +32,8 @@ mod landed;
 mod ledger;
 mod limit;
 mod lives;
+mod lost;
+mod mistakes;
 mod moments;
 mod named;
 mod next;
@@ -48,6 +52,7 @@ mod truth;
 mod words;
 
 pub use answer::*;
+pub use code::{Code, FINDINGS, Finding, NoSuchCode};
 pub use incidents::{Action, Incident, IncidentKind, Party, Place, RevokedBy, Sent, incidents};
 pub use moments::{Moments, Operation};
 pub use repeats::*;
@@ -55,6 +60,7 @@ pub use repeats::*;
 use crate::journal::{Event, Line, Session, SessionFault};
 use crate::spec::{Asked, Count, CrashPoint, Drill, Question};
 
+use elsewhere::Elsewhere;
 use finding::Findings;
 use history::History;
 
@@ -68,6 +74,7 @@ pub fn judge(drill: &Drill, lines: &[Line]) -> Judgement {
         skipped: skipped.clone(),
         stale_known: Vec::new(),
         moments: Moments::default(),
+        sought: Vec::new(),
         error: Some(because),
     };
     // Killed between making the journal and its first line: nothing went wrong, and nothing was seen.
@@ -106,6 +113,7 @@ pub fn judge(drill: &Drill, lines: &[Line]) -> Judgement {
         skipped,
         stale_known,
         moments: moments::moments(&history),
+        sought: elsewhere::sought(&history),
         error: None,
     }
 }
@@ -139,22 +147,7 @@ fn answer(history: &History<'_>, question: Question) -> Option<Answer> {
     if !asked::is_asked(history, question) {
         return None;
     }
-    let findings = match landed::why_not(history) {
-        Some((reason, evidence)) => {
-            // What this trial leaves cannot be known, so `handle` is not asked.
-            if question == Question::Handle {
-                return None;
-            }
-            let mut findings = match question {
-                Question::Protocol => protocol::judge_unlanded(history),
-                Question::Resources => resources::judge_unlanded(history),
-                _ => Findings::default(),
-            };
-            findings.unproven(reason, evidence);
-            findings
-        }
-        None => judged(history, question)?,
-    };
+    let findings = found(history, question)?;
     let ending = match history.breach {
         Some(breach) => limit::ending(history, breach, question),
         None => history.ending(),
@@ -172,6 +165,44 @@ fn answer(history: &History<'_>, question: Question) -> Option<Answer> {
         }
     }
     Some(answer)
+}
+
+fn found(history: &History<'_>, question: Question) -> Option<Findings> {
+    // What a trial leaves that did not land, or in which a call came to nothing, cannot be known: `handle` is not asked.
+    let is_known = question != Question::Handle;
+    let why_not = landed::why_not(history);
+    let mistake = mistakes::in_call(history).or_else(|| {
+        why_not
+            .as_ref()
+            .and_then(|_| mistakes::before_crash(history))
+    });
+    let is_mistaken = mistake.is_some();
+    let elsewhere = Elsewhere::of(history);
+    if let Some((code, reason, evidence)) = mistake.or(why_not) {
+        let instead = elsewhere.and_then(|elsewhere| elsewhere.of_unlanded(question));
+        if let Some(findings) = instead.filter(|_| !is_mistaken) {
+            return is_known.then_some(findings);
+        }
+        let mut findings = match question {
+            Question::Protocol if is_mistaken => protocol::judge_noise(history),
+            Question::Protocol => protocol::judge_unlanded(history),
+            Question::Resources => resources::judge_unlanded(history),
+            _ => Findings::default(),
+        };
+        findings.unproven(code, reason, evidence);
+        return is_known.then_some(findings);
+    }
+    let mistake = mistakes::in_credential(history, question)
+        .or_else(|| mistakes::in_later_call(history, question));
+    match mistake {
+        Some((code, reason, evidence)) => {
+            is_known.then(|| finding::unproven(code, reason, evidence))
+        }
+        None => judged(history, question).map(|found| match &elsewhere {
+            Some(elsewhere) => elsewhere.amend(question, found),
+            None => found,
+        }),
+    }
 }
 
 fn judged(history: &History<'_>, question: Question) -> Option<Findings> {
@@ -216,7 +247,10 @@ fn leave_chance_out(history: &History<'_>, answers: &mut [Answer]) {
                 "<whether the effect came or not>".to_owned()
             }
             // It is asked only where an effect came whose outcome is not known.
-            Question::Handle => String::new(),
+            Question::Handle => {
+                answer.by_chance = true;
+                continue;
+            }
             _ => continue,
         };
     }

@@ -10,8 +10,9 @@ use std::collections::BTreeSet;
 use crate::journal::{Moment, Pid, Row, Seq, Session};
 use crate::spec::{CrashPoint, Kill, Ownership, Signal, Source, Stream};
 
-use super::attempts::failed_command;
+use super::authority::torn_before_revoked_session;
 use super::beside;
+use super::code::Code;
 use super::durable::{self, Durability};
 use super::finding::{Findings, unproven};
 use super::history::{History, Identity, Record, Seen};
@@ -22,12 +23,16 @@ use super::words::{self, Claim};
 
 pub(super) fn judge(history: &History<'_>, log: &Ownership) -> Findings {
     let Some(owner) = history.identity(Session::A) else {
-        return unproven(say("the journal does not say who owns session A"), []);
+        return unproven(
+            Code::TrialNoEvidence,
+            say("the journal does not say who owns session A"),
+            [],
+        );
     };
     let mut findings = Findings::default();
-    if let Some((seen, how)) = failed_command(history, "verify") {
+    if let Some((seen, how)) = torn_before_revoked_session(history) {
         let told = say("the authority's own journal does not verify: ").then(how);
-        findings.broken(told, [seen.seq]);
+        findings.broken(Code::OwnershipAuthorityJournal, told, [seen.seq]);
     }
     let mut of_intent = Findings::default();
     let writer = intent(history, log, owner, &mut of_intent);
@@ -79,16 +84,28 @@ fn intent(
             // This cell does not see a dispatch that comes after the crash. The outcome is asked all the same.
             return None;
         }
-        findings.unproven(say("the record was not read at the moment of dispatch"), []);
+        findings.unproven(
+            Code::TrialNoEvidence,
+            say("the record was not read at the moment of dispatch"),
+            [],
+        );
         return None;
     };
     let evidence = [record.seen.seq];
     if let Some(reason) = record.unreadable {
-        findings.unproven(say("the record could not be read: ").text(reason), evidence);
+        findings.unproven(
+            Code::TrialRecordUnreadable,
+            say("the record could not be read: ").text(reason),
+            evidence,
+        );
         return None;
     }
     if !record.present {
-        findings.broken(begin(when).text(" the record did not exist"), evidence);
+        findings.broken(
+            Code::OwnershipNoRecord,
+            begin(when).text(" the record did not exist"),
+            evidence,
+        );
         return None;
     }
     let rows = record.rows_of(owner.call);
@@ -97,29 +114,41 @@ fn intent(
         .copied()
         .filter(|row| words::claim(row, &log.outcomes) == Some(Claim::Intended))
         .collect();
-    let checked: Vec<(&Row, Vec<Sentence>)> = intents
+    let checked: Vec<(&Row, Vec<(Code, Sentence)>)> = intents
         .iter()
         .map(|row| (*row, faults(history, log, owner, row)))
         .collect();
     let Some((row, faults)) = checked.iter().min_by_key(|(_, faults)| faults.len()) else {
-        let sentence = match rows.last().and_then(|row| row.text("outcome")) {
-            Some(word) => begin(when)
-                .text(" no row of the call said that it was intended: the last one says ")
-                .word(&word),
-            None if rows.is_empty() => begin(when).text(" no row of the record named the call"),
-            None => begin(when).text(" the row of the call had no outcome word"),
+        let (code, sentence) = match rows.last().and_then(|row| row.text("outcome")) {
+            Some(word) => (
+                Code::OwnershipNoIntent,
+                begin(when)
+                    .text(" no row of the call said that it was intended: the last one says ")
+                    .word(&word),
+            ),
+            None if rows.is_empty() => (
+                Code::OwnershipNoRow,
+                begin(when).text(" no row of the record named the call"),
+            ),
+            None => (
+                Code::OwnershipNoIntent,
+                begin(when).text(" the row of the call had no outcome word"),
+            ),
         };
-        findings.broken(sentence, evidence);
+        findings.broken(code, sentence, evidence);
         return None;
     };
     if faults.is_empty() {
         let named = begin(when).text(format!(" the record named {}", what_is_named(log)));
         durability(history, log, row, record, named, findings);
     } else {
-        findings.broken(
+        // One sentence for all of them, and a code for each.
+        let (codes, faults): (Vec<Code>, Vec<Sentence>) = faults.iter().cloned().unzip();
+        findings.broken_by(
+            codes,
             begin(when)
                 .text(" the row of the intent ")
-                .then(Sentence::join(faults.clone(), " and ")),
+                .then(Sentence::join(faults, " and ")),
             evidence,
         );
     }
@@ -145,6 +174,7 @@ fn durability(
     {
         None if log.durable => {
             findings.unproven(
+                Code::OwnershipSyncUnseen,
                 say("whether the intent was on the disk before dispatch cannot be told: the drill has no `gate` here"),
                 own,
             );
@@ -162,7 +192,7 @@ fn durability(
             let told = named.text(", not synced before dispatch: a power cut could lose it");
             let evidence = own.into_iter().chain(evidence);
             if log.durable {
-                findings.broken(told, evidence);
+                findings.broken(Code::OwnershipNotDurable, told, evidence);
             } else {
                 findings.held(told, evidence);
             }
@@ -173,7 +203,7 @@ fn durability(
                 .text(because);
             let evidence = own.into_iter().chain(evidence);
             if log.durable {
-                findings.unproven(told, evidence);
+                findings.unproven(Code::OwnershipSyncUnseen, told, evidence);
             } else {
                 findings.held(told, evidence);
             }
@@ -243,7 +273,18 @@ fn first_write<'h, 'a>(history: &'h History<'a>) -> Option<&'h Request<'a>> {
 }
 
 /// What is wrong with a row, as predicates of it.
-fn faults(history: &History<'_>, log: &Ownership, owner: Identity<'_>, row: &Row) -> Vec<Sentence> {
+fn faults(
+    history: &History<'_>,
+    log: &Ownership,
+    owner: Identity<'_>,
+    row: &Row,
+) -> Vec<(Code, Sentence)> {
+    let incomplete = |what: &str| {
+        (
+            Code::OwnershipIncomplete,
+            say(format!("does not name the {what}")),
+        )
+    };
     let named = &log.record;
     let mut faults = Vec::new();
     let mut must_be = |what: &str, asked: bool, field: &str, right: &str| {
@@ -251,9 +292,12 @@ fn faults(history: &History<'_>, log: &Ownership, owner: Identity<'_>, row: &Row
             return;
         }
         match row.text(field).filter(|text| !text.is_empty()) {
-            None => faults.push(say(format!("does not name the {what}"))),
+            None => faults.push(incomplete(what)),
             Some(text) if text != right => {
-                faults.push(say(format!("names another {what} (")).id(&text).text(")"));
+                faults.push((
+                    Code::OwnershipWrongOwner,
+                    say(format!("names another {what} (")).id(&text).text(")"),
+                ));
             }
             Some(_) => {}
         }
@@ -274,24 +318,26 @@ fn faults(history: &History<'_>, log: &Ownership, owner: Identity<'_>, row: &Row
         owner.approval,
     );
     if believes_client {
-        faults.push(say(
-            "names the run that the client declared about itself, which is no proof of who it is",
+        faults.push((
+            Code::OwnershipBelievesClient,
+            say("names the run that the client declared about itself, which is no proof of who it is"),
         ));
     }
     if named.process.is_some() {
         match (row.text("process"), process_of(row)) {
             (_, Some(pid)) if history.cast.is_in_tree(pid) => {}
-            (Some(text), _) if !text.is_empty() => faults.push(
+            (Some(text), _) if !text.is_empty() => faults.push((
+                Code::OwnershipWrongOwner,
                 say("names a process that is not of session A (")
                     .id(&text)
                     .text(")"),
-            ),
-            _ => faults.push(say("does not name the process")),
+            )),
+            _ => faults.push(incomplete("process")),
         }
     }
     let is_empty = |field: &str| row.text(field).is_none_or(|text| text.trim().is_empty());
     if named.target.is_some() && is_empty("target") {
-        faults.push(say("does not name the target"));
+        faults.push(incomplete("target"));
     }
     if named.key.is_some() {
         let sent: BTreeSet<&str> = history
@@ -301,12 +347,13 @@ fn faults(history: &History<'_>, log: &Ownership, owner: Identity<'_>, row: &Row
             .filter_map(|request| request.key)
             .collect();
         match row.text("key").filter(|key| !key.trim().is_empty()) {
-            None => faults.push(say("does not name the key")),
-            Some(key) if !sent.is_empty() && !sent.contains(key.as_str()) => faults.push(
+            None => faults.push(incomplete("key")),
+            Some(key) if !sent.is_empty() && !sent.contains(key.as_str()) => faults.push((
+                Code::OwnershipWrongOwner,
                 say("names another key (")
                     .id(&key)
                     .text(") than the request carried"),
-            ),
+            )),
             Some(_) => {}
         }
     }
@@ -367,6 +414,7 @@ fn outcome(
         };
         if record.torn > 0 {
             findings.broken(
+                Code::OwnershipTorn,
                 say("SIGKILL of the server left ")
                     .text(counted(
                         usize::try_from(record.torn).unwrap_or(usize::MAX),
@@ -394,17 +442,26 @@ fn outcome(
         exit.map(|(seen, _)| seen)
     };
     let (Some(ended), Some(record)) = (ended, left) else {
-        findings.unproven(say("the record was not read after the server's end"), []);
+        findings.unproven(
+            Code::TrialNoEvidence,
+            say("the record was not read after the server's end"),
+            [],
+        );
         return;
     };
     let evidence = [ended.seq, record.seen.seq];
     if let Some(reason) = record.unreadable {
-        findings.unproven(say("the record could not be read: ").text(reason), evidence);
+        findings.unproven(
+            Code::TrialRecordUnreadable,
+            say("the record could not be read: ").text(reason),
+            evidence,
+        );
         return;
     }
     // A server that was killed may have been writing.
     if record.torn > 0 && killed.is_none() {
         findings.broken(
+            Code::OwnershipTorn,
             say(format!(
                 "{} of the record cannot be read as a JSON object",
                 counted(
@@ -420,12 +477,17 @@ fn outcome(
     let Some((row, claim)) = words::outcome(&rows, &log.outcomes) else {
         if let Some(killed) = killed {
             findings.unproven(
+                Code::OwnershipKilledFirst,
                 say("the server had to be ended by SIGKILL, so no outcome was due"),
                 [killed.seq],
             );
             return;
         }
         let unheard = unheard(history, log, ended);
+        let code = match unheard {
+            Some(_) => Code::OwnershipUnheard,
+            None => Code::OwnershipNoOutcome,
+        };
         let told = match unheard {
             // Whether one was sent, nobody can know any more, and that is what is wrong with it.
             Some((why, _)) => say(format!("when the server ended, its client {why}, and nobody else receives its notifications"))
@@ -435,6 +497,7 @@ fn outcome(
             }
         };
         findings.broken(
+            code,
             told,
             evidence.into_iter().chain(unheard.map(|(_, seq)| seq)),
         );
@@ -444,6 +507,7 @@ fn outcome(
     let word = row.text("outcome").unwrap_or_default();
     match truth.lie(history, log, row, claim) {
         Some(lie) => findings.broken(
+            Code::OwnershipFalseOutcome,
             say("the record says ")
                 .word(&word)
                 .text(" of the call, ")

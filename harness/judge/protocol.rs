@@ -1,23 +1,23 @@
 //! `protocol`: is every byte on stdout JSON-RPC, and is every request read before EOF answered or accounted for?
 //!
-//! The first is asked of every session. The second is asked where the client could still read: of a client that closed its
-//! stdin and reads on, at `after-result`, and of the sessions that are not crashed.
+//! The first is asked of every session. The second is asked where the client could still read: of every session up to its
+//! crash, of a client that closed its stdin and reads on, and at `after-result`.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;
 
-use crate::journal::{
-    AnswerShape, CallRole, Event, LineShape, Moment, Seq, Session, SessionFault, Way,
-};
-use crate::spec::{CrashPoint, Signal, Stream};
+use crate::journal::{CallRole, Event, LineShape, Moment, Seq, Session, SessionFault, Way};
+use crate::spec::{CrashPoint, Stream};
 
+use super::code::Code;
 use super::finding::Findings;
 use super::history::{History, Seen};
 use super::landed;
+use super::lost;
 use super::sentence::{counted, say};
 use super::words;
 
-const SESSIONS: [Session; 4] = [Session::Beside, Session::A, Session::Revoked, Session::B];
+const SESSIONS: [Session; 4] = [Session::Beside, Session::A, Session::B, Session::Revoked];
 
 pub(super) fn judge(history: &History<'_>) -> Findings {
     let mut findings = Findings::default();
@@ -32,8 +32,8 @@ pub(super) fn judge(history: &History<'_>) -> Findings {
         evidence.extend(last.map(|seen| seen.seq));
     }
     lost_in_a(history, &mut findings);
-    for session in [Session::Revoked, Session::B] {
-        lost_in(history, session, &mut findings);
+    for session in SESSIONS {
+        lost::requests(history, session, &mut findings);
     }
     if findings.is_clean() {
         let told = if lines == 0 {
@@ -53,11 +53,12 @@ pub(super) fn judge(history: &History<'_>) -> Findings {
     findings
 }
 
-/// What can be said where the crash did not land: noise is noise, and a server that cannot open a session is no server.
+/// What can be said where the crash did not land: noise is noise, a request that was lost is lost, and a server that cannot
+/// open a session is no server.
 pub(super) fn judge_unlanded(history: &History<'_>) -> Findings {
-    let mut findings = Findings::default();
+    let mut findings = judge_noise(history);
     for session in SESSIONS {
-        noise(history, session, &mut findings);
+        lost::requests(history, session, &mut findings);
     }
     if let Some(failure) = landed::early_failure(history)
         && matches!(
@@ -71,12 +72,19 @@ pub(super) fn judge_unlanded(history: &History<'_>) -> Findings {
             _ => "the server's handshake was not MCP",
         };
         let detail = say(" (").quote(failure.detail, "detail").text(")");
-        let stderr = if failure.stderr.trim().is_empty() {
-            say(" and wrote nothing to stderr")
-        } else {
-            say("; its stderr ended with ").quote_end(failure.stderr, "stderr")
-        };
-        findings.broken(say(what).then(detail).then(stderr), [failure.seen.seq]);
+        let told = say(what)
+            .then(detail)
+            .then(lost::stderr_told(failure.stderr));
+        findings.broken(Code::ProtocolNoHandshake, told, [failure.seen.seq]);
+    }
+    findings
+}
+
+/// What can be said where the drill itself is mistaken.
+pub(super) fn judge_noise(history: &History<'_>) -> Findings {
+    let mut findings = Findings::default();
+    for session in SESSIONS {
+        noise(history, session, &mut findings);
     }
     findings
 }
@@ -115,6 +123,7 @@ fn noise(history: &History<'_>, of: Session, findings: &mut Findings) {
             "lines that are not JSON-RPC"
         };
         findings.broken(
+            Code::ProtocolNoise,
             say(format!("{of} had {what} on stdout: "))
                 .quote(excerpt.map_or("", String::as_str), "line"),
             noise.iter().map(|(seen, _)| seen.seq),
@@ -149,6 +158,7 @@ fn unasked(history: &History<'_>, of: Session, findings: &mut Findings) {
             continue;
         };
         findings.broken(
+            Code::ProtocolUnasked,
             say(format!("{of}: the server {what} (id "))
                 .id(id)
                 .text(")"),
@@ -183,6 +193,7 @@ fn torn(history: &History<'_>, of: Session, findings: &mut Findings) {
         });
     if !was_killed {
         findings.broken(
+            Code::ProtocolTorn,
             say(format!(
                 "{of} ended its stdout in the middle of a line, after "
             ))
@@ -202,18 +213,27 @@ fn torn(history: &History<'_>, of: Session, findings: &mut Findings) {
 /// crash where it has its result. Nowhere else could it have read the answer.
 fn answers_due<'a>(history: &History<'a>) -> Option<Seen<'a>> {
     let close = &history.crash.close;
-    let is_read = history
-        .first(|e| matches!(e, Event::ReadingStopped { .. }))
-        .is_none();
-    if !is_read {
-        None
-    } else if history.crash.at == CrashPoint::AfterResult {
+    if history.crash.at == CrashPoint::AfterResult {
         history.crash_fired()
     } else if !close.is_empty() && !close.contains(&Stream::Stdout) {
-        history.eof()
+        let until = history.eof()?;
+        (!has_stopped_reading(history, Session::A, history.all().last()?)).then_some(until)
     } else {
         None
     }
+}
+
+/// Whether the client of a session had stopped reading by then, and not gone on.
+pub(super) fn has_stopped_reading(history: &History<'_>, of: Session, then: Seen<'_>) -> bool {
+    let mut stopped = false;
+    for seen in history.all().take(then.place) {
+        match seen.event {
+            Event::ReadingStopped { session } if *session == of => stopped = true,
+            Event::ReadingResumed { session } if *session == of => stopped = false,
+            _ => {}
+        }
+    }
+    stopped
 }
 
 fn lost_in_a(history: &History<'_>, findings: &mut Findings) {
@@ -240,6 +260,7 @@ fn lost_in_a(history: &History<'_>, findings: &mut Findings) {
             None => String::new(),
         };
         findings.broken(
+            Code::ProtocolLost,
             say("a request that was written before EOF (")
                 .text(method)
                 .text(format!(") was never answered{end}")),
@@ -250,7 +271,8 @@ fn lost_in_a(history: &History<'_>, findings: &mut Findings) {
     }
 }
 
-/// The requests of the session proper: a probe of the handshake need not be answered by an old server.
+/// The requests of the session proper: a probe of the handshake need not be answered by an old server, and the list of the
+/// tools is asked for by nobody but the drill.
 fn requests<'a>(
     history: &History<'a>,
     until: Seen<'_>,
@@ -270,7 +292,9 @@ fn requests<'a>(
                 id: Some(id),
                 method,
                 ..
-            } => Some((seen, id.as_str(), method.as_deref().unwrap_or("request"))),
+            } if method.as_deref() != Some("tools/list") => {
+                Some((seen, id.as_str(), method.as_deref().unwrap_or("request")))
+            }
             _ => None,
         })
 }
@@ -293,7 +317,7 @@ fn is_answered(history: &History<'_>, wanted: &str) -> bool {
 }
 
 /// The main call is accounted for by an outcome in the record as well.
-fn is_accounted_for(history: &History<'_>, wanted: &str) -> bool {
+pub(super) fn is_accounted_for(history: &History<'_>, wanted: &str) -> bool {
     let is_main = history
         .first(|e| {
             matches!(
@@ -316,43 +340,4 @@ fn is_accounted_for(history: &History<'_>, wanted: &str) -> bool {
         .records()
         .filter(|record| record.seen.place < own.to)
         .any(|record| words::outcome(&record.rows_of(owner.call), &log.outcomes).is_some())
-}
-
-/// A later session's call that got nothing because its server ended by itself.
-fn lost_in(history: &History<'_>, of: Session, findings: &mut Findings) {
-    let Some(reply) = history.reply(of) else {
-        return;
-    };
-    let Some(server) = history.cast.server(of) else {
-        return;
-    };
-    if reply.shape != AnswerShape::Nothing {
-        return;
-    }
-    let before = |seen: &Seen<'_>| seen.place < reply.seen.place;
-    let signalled = [Signal::Term, Signal::Kill]
-        .into_iter()
-        .filter_map(|signal| history.signal(server, signal))
-        .any(|sent| before(&sent));
-    let closed = history
-        .first(|e| matches!(e, Event::StdoutEnded { session, .. } if *session == of))
-        .filter(before);
-    let exited = history.exit(server).filter(|(seen, _)| before(seen));
-    if signalled || (closed.is_none() && exited.is_none()) {
-        return;
-    }
-    let how = match exited {
-        Some((_, exit)) => say(format!("exited with {exit}")),
-        None => say("closed its stdout"),
-    };
-    findings.broken(
-        say(format!("the server of {of} "))
-            .then(how)
-            .text(" while its call was not answered"),
-        closed
-            .map(|seen| seen.seq)
-            .into_iter()
-            .chain(exited.map(|(seen, _)| seen.seq))
-            .chain([reply.seen.seq]),
-    );
 }

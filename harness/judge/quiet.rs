@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use crate::journal::{Event, Exit, Moment, Pid, Seq};
 use crate::spec::{AllowedHelper, Asked, BoundaryEvent, CrashPoint, Quiet, Signal};
 
+use super::code::Code;
 use super::ending::SIGKILL;
 use super::finding::Findings;
 use super::history::{History, Seen};
@@ -36,6 +37,7 @@ fn operations(history: &History<'_>, findings: &mut Findings) {
             && let Some(since) = since_crash(history)
         {
             findings.unproven(
+                Code::QuietEndNotSeen,
                 say("nothing shows when the session was gone for the server, so what it asked of the remote since the crash cannot be told to be late"),
                 [since.seq],
             );
@@ -83,11 +85,14 @@ fn operations(history: &History<'_>, findings: &mut Findings) {
             .text("), the first ")
             .time(first.seen.since(gone))
             .text(" after it");
+        let mut code = Code::QuietLateRequest;
         if held {
+            code = Code::QuietLateWrite;
             told =
                 told.text(", on a connection that was pending when the client died: a late write");
         }
         findings.broken(
+            code,
             told,
             std::iter::once(gone.seq).chain(late.iter().map(|r| r.seen.seq)),
         );
@@ -110,6 +115,7 @@ fn operations(history: &History<'_>, findings: &mut Findings) {
             "connections to the remote were",
         );
         findings.broken(
+            Code::QuietLateConnection,
             Sentence::default()
                 .varies(
                     what.clone(),
@@ -193,7 +199,11 @@ impl Allowance {
 /// Time wanting to run, not CPU share: on a loaded machine a spinner gets little.
 fn spinning(history: &History<'_>, findings: &mut Findings) {
     let Some(ended) = history.quiet_ended() else {
-        findings.unproven(say("the quiet period was not watched to its end"), []);
+        findings.unproven(
+            Code::QuietNotWatched,
+            say("the quiet period was not watched to its end"),
+            [],
+        );
         return;
     };
     let Event::QuietEnded {
@@ -215,6 +225,7 @@ fn spinning(history: &History<'_>, findings: &mut Findings) {
     if *window < SHORTEST_WINDOW {
         if !watched.is_empty() {
             findings.unproven(
+                Code::QuietNotWatched,
                 say("a quiet period of ")
                     .time(*window)
                     .text(" is too short to tell spinning from working"),
@@ -226,6 +237,7 @@ fn spinning(history: &History<'_>, findings: &mut Findings) {
     let spinners = watched.iter().filter(|(_, wanted)| *wanted > window / 2);
     for (pid, wanted) in spinners {
         findings.broken(
+            Code::QuietSpinning,
             history
                 .cast
                 .called(*pid)
@@ -246,7 +258,7 @@ fn deaf(history: &History<'_>, findings: &mut Findings) {
     ) {
         let told = say("the server ignored the SIGTERM of its client, which killed it ");
         let told = told.time(killed.since(asked)).text(" later");
-        findings.broken(told, [asked.seq, killed.seq]);
+        findings.broken(Code::QuietIgnoresSigterm, told, [asked.seq, killed.seq]);
     }
     let Some(stop) = history.stop() else { return };
     let window = history.window_a();
@@ -283,6 +295,7 @@ fn deaf(history: &History<'_>, findings: &mut Findings) {
             && named.insert(*pid)
         {
             findings.broken(
+                Code::QuietIgnoresSigterm,
                 history
                     .cast
                     .called(*pid)

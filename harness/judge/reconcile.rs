@@ -8,10 +8,12 @@ use std::collections::BTreeSet;
 use crate::journal::{AnswerShape, CallRole, Moment, Session};
 use crate::spec::{CrashPoint, Reconcile, ReconcileEffects, Recovery};
 
+use super::code::Code;
 use super::effects::named;
 use super::finding::{Findings, unproven};
 use super::history::{History, Reply, Window};
 use super::ledger::{Effect, seqs};
+use super::lost::stderr_told;
 use super::next::by_proxy;
 use super::sentence::{Sentence, counted, say};
 use super::words::{self, Claim};
@@ -19,12 +21,19 @@ use super::words::{self, Claim};
 pub(super) fn judge(history: &History<'_>, expected: &Reconcile) -> Findings {
     if let Some(failure) = history.failure(Session::B) {
         return unproven(
-            say("session B did not get to its call: ").quote(failure.detail, "detail"),
+            Code::ReconcileNotTried,
+            say("session B did not get to its call: ")
+                .quote(failure.detail, "detail")
+                .then(stderr_told(failure.stderr)),
             [failure.seen.seq],
         );
     }
     let (Some(reply), Some(counts)) = (history.reply(Session::B), Counts::of(history)) else {
-        return unproven(say("nothing shows how session B's call ended"), []);
+        return unproven(
+            Code::TrialNoEvidence,
+            say("nothing shows how session B's call ended"),
+            [],
+        );
     };
     let operator = history
         .drill
@@ -200,6 +209,7 @@ fn must_refuse(counts: &Counts<'_, '_>, reply: Reply<'_>) -> Findings {
     let mut findings = Findings::default();
     if !counts.b.is_empty() {
         findings.broken(
+            Code::ReconcileReplayed,
             say(format!(
                 "session B made {} although the outcome of session A's call is not known",
                 counted(counts.b.len(), "effect", "effects")
@@ -214,6 +224,7 @@ fn must_refuse(counts: &Counts<'_, '_>, reply: Reply<'_>) -> Findings {
             _ => "answered with a result",
         };
         findings.broken(
+            Code::ReconcileNotRefused,
             say(format!(
                 "session B {what}, where an operator must be told that the outcome of session A's call is not known"
             )),
@@ -221,6 +232,7 @@ fn must_refuse(counts: &Counts<'_, '_>, reply: Reply<'_>) -> Findings {
         );
     } else if reply.text.trim().is_empty() {
         findings.broken(
+            Code::ReconcileNoReason,
             say("session B refused without saying why"),
             [reply.seen.seq],
         );
@@ -248,6 +260,7 @@ fn must_be_one(
         .find(|request| request.unmatched);
     if let Some(request) = lost.filter(|_| reply.shape != AnswerShape::Result) {
         return unproven(
+            Code::ReconcileUnmatched,
             say("session B answered with an error after a request that matches no route of the drill: ")
                 .quote(&format!("{} {}", request.method, request.target), "request"),
             [request.seen.seq, reply.seen.seq],
@@ -260,7 +273,13 @@ fn must_be_one(
     let over = counts.own_b[1].to < history.all().count();
     let counted_here = history.makes_effects();
     if counted_here && (all.len() > right || (all.len() != right && over)) {
+        let code = if all.len() > right {
+            Code::ReconcileDuplicate
+        } else {
+            Code::ReconcileMissing
+        };
         findings.broken(
+            code,
             counts
                 .told()
                 .text(format!(", where {right} is right"))
@@ -274,6 +293,7 @@ fn must_be_one(
     });
     if let Some(repeat) = foreign {
         findings.broken(
+            Code::ReconcileKeyCollision,
             say("session B's request was answered with ")
                 .id(repeat.effect)
                 .text(", the effect of another call: their keys collide"),
@@ -285,13 +305,18 @@ fn must_be_one(
         AnswerShape::Result => {}
         AnswerShape::Nothing => {
             findings.broken(
-                counts.told().text(", and session B did not answer"),
+                Code::ReconcileNoAnswer,
+                counts
+                    .told()
+                    .text(", and session B did not answer")
+                    .then(history.why_nothing(Session::B, reply)),
                 evidence(),
             );
         }
         AnswerShape::ToolError | AnswerShape::Error if nothing_to_report => {}
         AnswerShape::ToolError | AnswerShape::Error => {
             findings.broken(
+                Code::ReconcileError,
                 counts
                     .told()
                     .text(", but session B answered with an error: ")

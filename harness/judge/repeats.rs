@@ -125,6 +125,10 @@ pub fn together(repeats: &[Repeat]) -> Together {
             .first()
             .map(|judgement| judgement.moments.clone())
             .unwrap_or_default(),
+        sought: unexcused
+            .first()
+            .map(|judgement| judgement.sought.clone())
+            .unwrap_or_default(),
         error: numbered(&unexcused)
             .find_map(|(repeat, judgement)| Some((repeat, judgement.error.as_ref()?)))
             .map(|(repeat, because)| format!("in repeat {repeat}: {because}")),
@@ -194,8 +198,10 @@ mod tests {
         Answer {
             question,
             verdict,
+            codes: Vec::new(),
             because: verdict.to_string(),
             stable: String::new(),
+            by_chance: false,
             evidence: Vec::new(),
             known: false,
             repeat: None,
@@ -212,6 +218,7 @@ mod tests {
             skipped: Vec::new(),
             stale_known: Vec::new(),
             moments: crate::judge::Moments::default(),
+            sought: Vec::new(),
             error: None,
         }
     }

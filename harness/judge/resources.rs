@@ -10,8 +10,10 @@ use crate::journal::{Event, Moment, Pid, Process, Seq, Session, SessionFault, So
 use crate::spec::CrashPoint;
 
 use super::beside;
+use super::code::Code;
 use super::finding::Findings;
 use super::history::{History, Look};
+use super::limit;
 use super::sentence::{counted, say};
 
 pub(super) fn judge(history: &History<'_>) -> Findings {
@@ -23,7 +25,11 @@ pub(super) fn judge(history: &History<'_>) -> Findings {
     ];
     for (first, again, when) in moments {
         let Some(look) = history.look(first) else {
-            findings.unproven(say(format!("nobody looked at the processes {when}")), []);
+            findings.unproven(
+                Code::TrialNoEvidence,
+                say(format!("nobody looked at the processes {when}")),
+                [],
+            );
             continue;
         };
         evidence.push(look.seen.seq);
@@ -53,8 +59,14 @@ pub(super) fn judge(history: &History<'_>) -> Findings {
 /// What can be said where the crash did not land: more than the limit is too much at any time.
 pub(super) fn judge_unlanded(history: &History<'_>) -> Findings {
     let mut findings = Findings::default();
-    if let Some(breach) = history.breach {
-        findings.broken(breach.told(history), breach.evidence());
+    if let Some(breach) = history.breach
+        && !limit::is_of_revocation(history)
+    {
+        findings.broken(
+            Code::ResourcesLimit,
+            breach.told(history),
+            breach.evidence(),
+        );
     }
     findings
 }
@@ -72,6 +84,7 @@ fn zombies(
     }
     let Some(again) = again else {
         findings.unproven(
+            Code::ResourcesNotSeen,
             say(format!(
                 "a zombie was seen once {when}, and nobody looked again"
             )),
@@ -91,6 +104,7 @@ fn zombies(
         return;
     }
     findings.broken(
+        Code::ResourcesZombie,
         say(format!(
             "{} left {when}: ",
             counted(left.len(), "zombie was", "zombies were")
@@ -163,6 +177,7 @@ fn half_closed(
     }
     let Some(again) = again else {
         findings.unproven(
+            Code::ResourcesNotSeen,
             say(format!(
                 "a socket in CLOSE_WAIT was seen once {when}, and nobody looked again"
             )),
@@ -176,6 +191,7 @@ fn half_closed(
         .count();
     if left > 0 && !stopped(&again) {
         findings.broken(
+            Code::ResourcesCloseWait,
             say(format!(
                 "{} to the remote stayed in CLOSE_WAIT {when}",
                 counted(left, "socket", "sockets")
@@ -208,6 +224,7 @@ fn next_session(history: &History<'_>, findings: &mut Findings) -> Option<Seq> {
             SessionFault::Lost if first_was_better => "ended, or closed stdout, before the call",
             _ => {
                 findings.unproven(
+                    Code::ResourcesNotSeen,
                     say("session B did not get to its call: ").quote(failure.detail, "detail"),
                     [failure.seen.seq],
                 );
@@ -220,6 +237,7 @@ fn next_session(history: &History<'_>, findings: &mut Findings) -> Option<Seq> {
             say("; its stderr ended with ").quote_end(failure.stderr, "stderr")
         };
         findings.broken(
+            Code::ResourcesNextSession,
             say(format!(
                 "session B is not as good as session A: its server {what} ("
             ))
@@ -232,7 +250,11 @@ fn next_session(history: &History<'_>, findings: &mut Findings) -> Option<Seq> {
     }
     let handshaken = history.handshaken(Session::B);
     if handshaken.is_none() {
-        findings.unproven(say("nothing shows that session B started"), []);
+        findings.unproven(
+            Code::ResourcesNotSeen,
+            say("nothing shows that session B started"),
+            [],
+        );
     }
     handshaken.map(|seen| seen.seq)
 }

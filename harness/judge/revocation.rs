@@ -8,10 +8,13 @@ use crate::journal::{AnswerShape, CallRole, Event, Moment, Refusal, Session, Ses
 use crate::spec::Revocation;
 
 use super::attempts::{self, Attempts, failed_command};
+use super::authority::torn_since_revoked_session;
+use super::code::Code;
 use super::effects::named;
 use super::finding::{Findings, unproven};
 use super::history::{History, Seen, ns};
 use super::ledger::seqs;
+use super::limit;
 use super::lives;
 use super::sentence::{counted, say};
 use super::words::{self, Claim};
@@ -20,10 +23,11 @@ pub(super) fn judge(history: &History<'_>, expected: &Revocation) -> Findings {
     let Some(revoked) = history.revoked() else {
         return match failed_command(history, "revoke") {
             Some((seen, how)) => unproven(
+                Code::RevocationNotRevoked,
                 say("the authority did not revoke run A: ").then(how),
                 [seen.seq],
             ),
-            None => unproven(say("run A was not revoked"), []),
+            None => unproven(Code::RevocationNotRevoked, say("run A was not revoked"), []),
         };
     };
     let mut findings = Findings::default();
@@ -38,7 +42,21 @@ pub(super) fn judge(history: &History<'_>, expected: &Revocation) -> Findings {
         findings.held(told, evidence);
     }
     session(history, expected, revoked, &mut findings);
+    if let Some(breach) = history.breach
+        && limit::is_of_revocation(history)
+    {
+        findings.broken(
+            Code::RevocationLimit,
+            breach.told(history),
+            breach.evidence(),
+        );
+    }
     listed(history, &mut findings);
+    if let Some((seen, how)) = torn_since_revoked_session(history) {
+        let told =
+            say("the authority's own journal, in which its refusals stand, does not verify: ");
+        findings.broken(Code::RevocationAuthorityJournal, told.then(how), [seen.seq]);
+    }
     lives::job(history, expected, &mut findings);
     findings
 }
@@ -59,7 +77,7 @@ fn refusals_listed<'a>(history: &History<'a>) -> Option<(Seen<'a>, usize)> {
         let call = refusal.call.as_deref();
         call.is_some_and(|call| calls.contains(&call))
     };
-    let before = listed(Moment::End).map_or(0, |(_, before)| nameless(before));
+    let before = listed(Moment::BeforeRevokedSession).map_or(0, |(_, before)| nameless(before));
     let named = after.iter().filter(is_named).count();
     Some((seen, named + nameless(after).saturating_sub(before)))
 }
@@ -69,6 +87,7 @@ fn refusals_listed<'a>(history: &History<'a>) -> Option<(Seen<'a>, usize)> {
 fn listed(history: &History<'_>, findings: &mut Findings) {
     if let Some((seen, how)) = failed_command(history, "refusals") {
         findings.unproven(
+            Code::RevocationListUnreadable,
             say("the authority's refusals could not be read: ").then(how),
             [seen.seq],
         );
@@ -85,6 +104,7 @@ fn listed(history: &History<'_>, findings: &mut Findings) {
         );
     } else if history.is_called_by_authority() {
         findings.broken(
+            Code::RevocationNotListed,
             say("the authority lists no refusal of the revoked session's calls"),
             [seen.seq],
         );
@@ -101,6 +121,7 @@ fn session(
 ) {
     let Some(window) = history.window_of(Session::Revoked) else {
         findings.unproven(
+            Code::RevocationUntested,
             say("no session with the revoked credential was started"),
             [revoked.seq],
         );
@@ -109,6 +130,7 @@ fn session(
     let effects = history.ledger.effects_in(window);
     if !effects.is_empty() {
         findings.broken(
+            Code::RevocationEffect,
             say(format!(
                 "the revoked session made {}",
                 counted(effects.len(), "effect", "effects")
@@ -139,6 +161,7 @@ fn session(
         }
         // Not to start is not an answer; only where nothing worse is proven.
         findings.unproven(
+            Code::RevocationUntested,
             say("the revoked session did not get to its call: ").quote(failure.detail, "detail"),
             [failure.seen.seq],
         );
@@ -146,6 +169,7 @@ fn session(
     }
     let Some(reply) = history.reply(Session::Revoked) else {
         findings.unproven(
+            Code::TrialNoEvidence,
             say("nothing shows how the revoked session's call ended"),
             [revoked.seq],
         );
@@ -153,12 +177,15 @@ fn session(
     };
     match reply.shape {
         AnswerShape::Result => findings.broken(
+            Code::RevocationAnsweredSuccess,
             say("the revoked session's call was answered as a success: ")
                 .quote(reply.text, "answer"),
             [revoked.seq, reply.seen.seq],
         ),
         AnswerShape::Nothing => findings.broken(
-            say("the revoked session's call got no answer, where an error is due"),
+            Code::RevocationNoAnswer,
+            say("the revoked session's call got no answer, where an error is due")
+                .then(history.why_nothing(Session::Revoked, reply)),
             [revoked.seq, reply.seen.seq],
         ),
         AnswerShape::ToolError | AnswerShape::Error => {
@@ -205,12 +232,14 @@ fn at_once<'f>(
         .find_map(|role| history.issued(Session::Revoked, role));
     let Some(issued) = issued else {
         return findings.unproven(
+            Code::TrialNoEvidence,
             say("nothing shows when the revoked session's call was issued"),
             [answered.seq],
         );
     };
     if refused.is_none() && !is_seen_to_work(history) {
         return findings.unproven(
+            Code::RevocationUntested,
             say(
                 "the revoked session's call was answered with an error without asking the remote, and no session of \
                  this trial shows that the call works at all: ",
@@ -228,6 +257,7 @@ fn at_once<'f>(
         .text(" after it was issued");
     if took > ns(expected.within.0) {
         findings.broken(
+            Code::RevocationLate,
             told.text(", where at most ")
                 .limit(expected.within.0)
                 .text(" is right"),
@@ -246,13 +276,14 @@ fn at_once<'f>(
 /// Where no call could be made, a row for the refusal has no call id: what can be proven is that not a byte was written.
 fn unrecorded_at_start(history: &History<'_>, refused: &[Seen<'_>], findings: &mut Findings) {
     let (Some(before), Some(after)) = (
-        history.record(Moment::AfterStop),
+        history.record(Moment::BeforeRevokedSession),
         history.record(Moment::AfterRevokedSession),
     ) else {
         return;
     };
     if words::log(history.drill).is_some() && before.bytes == after.bytes {
         findings.broken(
+            Code::RevocationUnrecorded,
             say("the record did not get a single row for the refusal at its start"),
             refused.iter().map(|seen| seen.seq).chain([after.seen.seq]),
         );
@@ -273,6 +304,7 @@ fn again(history: &History<'_>, revoked: Seen<'_>, findings: &mut Findings) {
     });
     if let Some((seen, text)) = answered {
         findings.broken(
+            Code::RevocationAnsweredSuccess,
             say("the revoked session's call was answered as a success when it was made again: ")
                 .quote(text, "answer"),
             [revoked.seq, seen.seq],
@@ -289,12 +321,20 @@ fn recorded(history: &History<'_>, findings: &mut Findings) {
         history.record(Moment::AfterRevokedSession),
         history.identity(Session::Revoked),
     ) else {
-        findings.unproven(say("the record was not read after the revoked session"), []);
+        findings.unproven(
+            Code::TrialNoEvidence,
+            say("the record was not read after the revoked session"),
+            [],
+        );
         return;
     };
     let evidence = [record.seen.seq];
     if let Some(reason) = record.unreadable {
-        findings.unproven(say("the record could not be read: ").text(reason), evidence);
+        findings.unproven(
+            Code::TrialRecordUnreadable,
+            say("the record could not be read: ").text(reason),
+            evidence,
+        );
         return;
     }
     let again = history.all().find_map(|seen| match seen.event {
@@ -318,6 +358,7 @@ fn recorded(history: &History<'_>, findings: &mut Findings) {
             Some((row, _)) => {
                 let word = row.text("outcome").unwrap_or_default();
                 findings.broken(
+                    Code::RevocationFalseRecord,
                     say(format!(
                         "the refusal of the revoked session's call{which} stands in the record as "
                     ))
@@ -327,6 +368,7 @@ fn recorded(history: &History<'_>, findings: &mut Findings) {
             }
             None => {
                 findings.broken(
+                    Code::RevocationUnrecorded,
                     say(format!("the refusal of the revoked session's call{which} does not stand in the record")),
                     evidence,
                 );

@@ -10,6 +10,7 @@ use crate::journal::{Event, Moment, Pid, PipeEnd, Place, Process, Seq, Session};
 use crate::spec::CrashPoint;
 
 use super::cast::{chain, holds_session};
+use super::code::Code;
 use super::finding::Findings;
 use super::history::{History, Look, Passed};
 use super::sentence::say;
@@ -21,7 +22,7 @@ pub(super) fn judge(history: &History<'_>) -> Findings {
     let mut findings = Findings::default();
     let mut looks: Vec<Seq> = Vec::new();
     let mut named = BTreeSet::new();
-    for session in [Session::A, Session::Revoked, Session::B] {
+    for session in [Session::A, Session::B, Session::Revoked] {
         let of_session: Vec<Look<'_>> = history
             .looks()
             .filter(|look| look.session == session)
@@ -115,6 +116,7 @@ fn in_process(
     let evidence = [look.seen.seq];
     if !process.secrets_in_argv.is_empty() && named.insert((who, "argv")) {
         findings.broken(
+            Code::SecretsArgv,
             say(process.secrets_in_argv.join(", "))
                 .text(" stood in the arguments of ")
                 .then(called()),
@@ -123,6 +125,7 @@ fn in_process(
     }
     if !process.secrets_in_environ.is_empty() && !may_hold && named.insert((who, "environ")) {
         findings.broken(
+            Code::SecretsEnvironment,
             say(process.secrets_in_environ.join(", "))
                 .text(" stood in the environment of ")
                 .then(called())
@@ -132,6 +135,7 @@ fn in_process(
     }
     if !process.readable && named.insert((who, "unreadable")) {
         findings.unproven(
+            Code::SecretsUnreadable,
             say("the environment of ")
                 .then(called())
                 .text(" could not be read"),
@@ -253,12 +257,13 @@ fn in_texts(history: &History<'_>, findings: &mut Findings) {
             detail,
         } = seen.event
         {
-            let place = match place {
-                Place::Stderr => "stderr",
-                Place::Stdout => "stdout",
-                Place::Log => "a log",
+            let (code, place) = match place {
+                Place::Stderr => (Code::SecretsStderr, "stderr"),
+                Place::Stdout => (Code::SecretsStdout, "stdout"),
+                Place::Log => (Code::SecretsLog, "a log"),
             };
             findings.broken(
+                code,
                 say(format!("{secret} stood in {place} of {session}: ")).quote(detail, "detail"),
                 [seen.seq],
             );
@@ -271,7 +276,7 @@ fn searched(history: &History<'_>, findings: &mut Findings) {
     if history.drill.authority.is_none() {
         return;
     }
-    for of in [Session::A, Session::Revoked, Session::B] {
+    for of in [Session::A, Session::B, Session::Revoked] {
         let Some(started) = history.cast.server_started(of) else {
             continue;
         };
@@ -279,6 +284,7 @@ fn searched(history: &History<'_>, findings: &mut Findings) {
             history.first(|e| matches!(e, Event::SecretsSought { session, .. } if *session == of));
         if sought.is_none() {
             findings.unproven(
+                Code::SecretsNotSearched,
                 say(format!(
                     "the output of {of} was not searched for the credential"
                 )),

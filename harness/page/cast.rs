@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::journal::{Event, Line, Pid, PipeEnd, Process, Seq, Session};
 
+/// Where an event stands in the order of time: [`Line::place`].
+pub(crate) type When = (u64, Seq);
+
 /// A column of the picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Lane {
@@ -42,9 +45,9 @@ pub(crate) struct Life {
     pub(crate) lane: Lane,
     /// `client of session A`, or the name that the kernel has.
     pub(crate) name: String,
-    pub(crate) from: Seq,
+    pub(crate) from: When,
     /// Absent where nobody saw its end.
-    pub(crate) to: Option<Seq>,
+    pub(crate) to: Option<When>,
 }
 
 /// The processes of a trial.
@@ -59,7 +62,7 @@ impl Cast {
     pub(crate) fn of(lines: &[Line]) -> Self {
         let mut cast = Self::default();
         for line in lines {
-            cast.note(line.seq, &line.event);
+            cast.note(line.place(), &line.event);
         }
         cast
     }
@@ -82,41 +85,41 @@ impl Cast {
     }
 
     /// Whether somebody in this lane lives at this event.
-    pub(crate) fn is_alive(&self, lane: Lane, at: Seq) -> bool {
+    pub(crate) fn is_alive(&self, lane: Lane, at: When) -> bool {
         self.lives.values().any(|life| {
             life.lane == lane && life.from <= at && life.to.is_none_or(|ended| ended > at)
         })
     }
 
-    fn note(&mut self, seq: Seq, event: &Event) {
+    fn note(&mut self, when: When, event: &Event) {
         match event {
             Event::ClientStarted { session, pid } => {
-                self.begin(*pid, Lane::Client, format!("client of {session}"), seq);
+                self.begin(*pid, Lane::Client, format!("client of {session}"), when);
             }
             Event::SiblingStarted { pid, argv, .. } => {
                 let name = argv.first().map_or("sibling", String::as_str);
-                self.begin(*pid, Lane::Client, name.to_owned(), seq);
+                self.begin(*pid, Lane::Client, name.to_owned(), when);
             }
             Event::ServerStarted { session, pid, .. } => {
-                self.begin(*pid, Lane::Server, format!("server of {session}"), seq);
+                self.begin(*pid, Lane::Server, format!("server of {session}"), when);
             }
             Event::AuthorityServes { pid, others, .. } => {
-                self.begin(*pid, Lane::Authority, "authority".to_owned(), seq);
+                self.begin(*pid, Lane::Authority, "authority".to_owned(), when);
                 for other in others {
-                    self.begin(*other, Lane::Authority, "authority".to_owned(), seq);
+                    self.begin(*other, Lane::Authority, "authority".to_owned(), when);
                 }
             }
             Event::Looked {
                 session, processes, ..
-            } => self.note_look(seq, *session, processes),
+            } => self.note_look(when, *session, processes),
             Event::ProcessExited { pid, comm, .. } => {
                 let name = comm.as_deref().unwrap_or("process").to_owned();
                 if !self.lives.contains_key(pid) {
                     self.unknown = Some(*pid);
                 }
                 // One that nobody looked at in time has no length.
-                self.begin(*pid, Lane::Helpers, name, seq);
-                self.end(*pid, seq);
+                self.begin(*pid, Lane::Helpers, name, when);
+                self.end(*pid, when);
             }
             Event::AuthorityCommand { .. } => {
                 // Nobody tells of its start: it is the last one that was unknown when it ended.
@@ -124,21 +127,21 @@ impl Cast {
                     life.lane = Lane::Authority;
                 }
             }
-            Event::ClientGone { pid, .. } => self.end(*pid, seq),
+            Event::ClientGone { pid, .. } => self.end(*pid, when),
             Event::CellCleared { .. } => {
                 for life in self.lives.values_mut() {
-                    life.to.get_or_insert(seq);
+                    life.to.get_or_insert(when);
                 }
             }
             _ => {}
         }
     }
 
-    fn note_look(&mut self, seq: Seq, session: Session, processes: &[Process]) {
+    fn note_look(&mut self, when: When, session: Session, processes: &[Process]) {
         // A look sees every process: whoever is not in it has ended, though nobody told of it.
         for life in self.lives.values_mut() {
             if processes.iter().all(|process| process.pid != life.pid) {
-                life.to.get_or_insert(seq);
+                life.to.get_or_insert(when);
             }
         }
         for process in processes {
@@ -150,26 +153,26 @@ impl Cast {
             } else {
                 (Lane::Helpers, process.comm.clone())
             };
-            self.begin(process.pid, lane, name, seq);
+            self.begin(process.pid, lane, name, when);
             if process.is_zombie() {
-                self.end(process.pid, seq);
+                self.end(process.pid, when);
             }
         }
     }
 
-    fn begin(&mut self, pid: Pid, lane: Lane, name: String, seq: Seq) {
+    fn begin(&mut self, pid: Pid, lane: Lane, name: String, when: When) {
         self.lives.entry(pid).or_insert(Life {
             pid,
             lane,
             name,
-            from: seq,
+            from: when,
             to: None,
         });
     }
 
-    fn end(&mut self, pid: Pid, seq: Seq) {
+    fn end(&mut self, pid: Pid, when: When) {
         if let Some(life) = self.lives.get_mut(&pid) {
-            life.to.get_or_insert(seq);
+            life.to.get_or_insert(when);
         }
     }
 }

@@ -32,6 +32,7 @@ pub(crate) struct Run {
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     pub(crate) drill: Option<Drill>,
+    /// In the order of time.
     pub(crate) lines: Vec<Line>,
     /// As it was written; where nobody did, what the judge says of the journal now.
     pub(crate) judgement: Option<Judgement>,
@@ -46,6 +47,7 @@ impl Kept {
         match journal::read(&folder.join("journal.jsonl")) {
             Ok(recorded) => {
                 kept.lines = recorded.lines;
+                kept.lines.sort_by_key(Line::place);
                 if recorded.torn_tail {
                     kept.troubles.push(
                         "The journal ends in the middle of a line: the run was killed while it wrote. What stands here \

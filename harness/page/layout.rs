@@ -1,35 +1,50 @@
 //! Where everything stands in the picture of a trial: a lane for each party, time going down, a row for each event.
 //!
 //! Rows are one below the other and not to scale, so that none covers another and each has room for its words: a trial has
-//! twenty events in a millisecond and then none for half a second. The times stand beside the rows.
+//! twenty events in a millisecond and then none for half a second. The times stand left of the lanes and the words right of
+//! them, in as many lines as they need: nothing that is drawn goes through a word.
 
-use super::cast::{Lane, Life};
+use super::cast::{Lane, Life, When};
+use super::letters::wrapped;
 use super::tale::{Instant, Tale};
-use super::tell::Drawn;
+use super::tell::{Drawn, Mark};
 use crate::journal::Seq;
 
 /// All lengths are in CSS pixels. The picture is as wide as a phone, and so is never scaled.
 pub(super) const WIDTH: u32 = 356;
 /// What stands left of it are the times.
 pub(super) const GUTTER: u32 = 60;
-const ROW: u32 = 31;
-/// From the top of a row to what is drawn in it; its words stand above.
-const AXIS: u32 = 21;
-const HEADING: u32 = 27;
-const NAMES: u32 = 20;
-/// The names of the lanes come again at a heading where they are further away than this.
+/// From one lane to the next.
+const STEP: u32 = 26;
+/// Between the last lane and the words, where a lane may have several processes beside each other.
+const MARGIN: u32 = 12;
+/// The size of letters, and from one line of words to the next.
+const SIZE: u32 = 11;
+pub(super) const LINE: u32 = 13;
+/// From the top of a row to the foot of its first line.
+pub(super) const BASELINE: u32 = 14;
+/// From the top of a row to what is drawn in it.
+const AXIS: u32 = 10;
+/// What a row has below the foot of its last line.
+const BELOW: u32 = 7;
+/// The names of the lanes stand on two levels, so that neighbours have room.
+pub(super) const LEVEL: u32 = 12;
+const NAMES: u32 = 2 * LEVEL + 6;
+/// They come again at a heading where they are further away than this.
 const NAMES_EVERY: u32 = 420;
 /// Between two processes of one lane that live at the same time.
 const SLOT: u32 = 7;
 const SLOTS: usize = 4;
 
 /// A row and its place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) top: u32,
     pub(super) height: u32,
     /// Where it is drawn.
     pub(super) axis: u32,
+    /// Its words, a line each.
+    pub(super) words: Vec<String>,
 }
 
 /// The time of a process.
@@ -46,6 +61,8 @@ pub(super) struct Bar {
 #[derive(Debug)]
 pub(super) struct Layout {
     pub(super) lanes: Vec<(Lane, u32)>,
+    /// Where the words begin.
+    pub(super) words: u32,
     /// One for each row of the tale.
     pub(super) places: Vec<Place>,
     /// Where the names of the lanes stand.
@@ -61,6 +78,8 @@ pub(super) struct Layout {
 impl Layout {
     pub(super) fn of(tale: &Tale) -> Self {
         let lanes = lanes(tale);
+        let words = words_at(&lanes);
+        let space = (WIDTH - words) * 100 / SIZE;
         let (mut top, mut names, mut cuts) = (NAMES, vec![0], vec![0]);
         let mut places = Vec::with_capacity(tale.rows.len());
         for row in &tale.rows {
@@ -70,12 +89,25 @@ impl Layout {
                 cuts.push(top);
             }
             if is_heading && top - last_names > NAMES_EVERY {
-                names.push(top + 4);
-                top += NAMES + 4;
+                names.push(top);
+                top += NAMES;
             }
-            let height = if is_heading { HEADING } else { ROW };
-            let axis = top + if is_heading { HEADING - 5 } else { AXIS };
-            places.push(Place { top, height, axis });
+            let wrapped_words = match row.instant {
+                Some(instant) => wrapped(&format!("{} {}", instant.sign(), row.told.text), space),
+                // Bold letters are wider.
+                None if is_heading || is_bold(row.told.drawn) => {
+                    wrapped(&row.told.text, space * 9 / 10)
+                }
+                None => wrapped(&row.told.text, space),
+            };
+            let more = LINE * u32::try_from(wrapped_words.len().saturating_sub(1)).unwrap_or(0);
+            let height = BASELINE + more + BELOW;
+            places.push(Place {
+                top,
+                height,
+                axis: top + AXIS,
+                words: wrapped_words,
+            });
             top += height;
         }
         let height = top + 6;
@@ -83,6 +115,7 @@ impl Layout {
         let pieces = cuts.iter().copied().zip(ends).collect();
         let mut layout = Self {
             lanes,
+            words,
             places,
             names,
             pieces,
@@ -116,10 +149,10 @@ impl Layout {
     fn bars(&self, tale: &Tale) -> Vec<Bar> {
         let mut lives: Vec<&Life> = tale.lives.iter().collect();
         lives.sort_by_key(|life| life.from);
-        let mut taken: Vec<(Lane, usize, Seq)> = Vec::new();
+        let mut taken: Vec<(Lane, usize, When)> = Vec::new();
         let mut bars = Vec::new();
         for life in lives {
-            let until = life.to.unwrap_or(Seq::MAX);
+            let until = life.to.unwrap_or((u64::MAX, Seq::MAX));
             let is_free = |slot: usize| {
                 taken.iter().all(|(lane, other, end)| {
                     *lane != life.lane || *other != slot || *end <= life.from
@@ -143,11 +176,8 @@ impl Layout {
     }
 
     /// Where an event would be drawn, whether it has a row or not.
-    fn y(&self, tale: &Tale, seq: Seq) -> u32 {
-        let row = tale
-            .rows
-            .iter()
-            .position(|row| row.seqs.iter().any(|own| *own >= seq));
+    fn y(&self, tale: &Tale, when: When) -> u32 {
+        let row = tale.rows.iter().position(|row| row.last >= when);
         row.map_or(self.height, |row| self.places[row].axis)
     }
 }
@@ -163,10 +193,21 @@ fn lanes(tale: &Tale) -> Vec<(Lane, u32)> {
             })
     };
     let used: Vec<Lane> = Lane::ALL.into_iter().filter(is_used).collect();
-    let count = u32::try_from(used.len()).unwrap_or(1).max(1);
-    let step = (WIDTH - GUTTER) / count;
-    let places = (0..count).map(|place| GUTTER + step * place + step / 2);
+    let places = (0..).map(|place| GUTTER + STEP * place + STEP / 2);
     used.into_iter().zip(places).collect()
+}
+
+/// Right of the last lane.
+fn words_at(lanes: &[(Lane, u32)]) -> u32 {
+    let last = lanes.last().map_or(GUTTER, |(_, x)| x + STEP / 2);
+    last + MARGIN
+}
+
+fn is_bold(drawn: Drawn) -> bool {
+    match drawn {
+        Drawn::At(_, mark) | Drawn::Across(mark) => matches!(mark, Mark::Crash | Mark::Trouble),
+        Drawn::Heading | Drawn::Arrow { .. } => false,
+    }
 }
 
 #[cfg(test)]
@@ -231,6 +272,22 @@ mod tests {
         for pair in layout.places.windows(2) {
             assert!(pair[0].top + pair[0].height <= pair[1].top);
         }
+    }
+
+    #[test]
+    fn words_are_right_of_all_that_is_drawn_and_each_has_a_line() {
+        let layout = Layout::of(&tale());
+        for (_, x) in &layout.lanes {
+            let widest = SLOT * u32::try_from(SLOTS).unwrap();
+            assert!(x + widest <= layout.words + 4, "{layout:?}");
+        }
+        let mut tale = tale();
+        let long = "request 1 was applied, and its reply is withheld. ".repeat(5);
+        tale.rows[0].told.text = long.trim_end().to_owned();
+        let place = &Layout::of(&tale).places[0];
+        assert_eq!(place.words.join(" "), long.trim_end());
+        let lines = u32::try_from(place.words.len()).unwrap();
+        assert_eq!(place.height, BASELINE + LINE * (lines - 1) + BELOW);
     }
 
     #[test]

@@ -21,9 +21,11 @@ mod check;
 mod controls;
 pub(crate) mod found;
 mod glance;
+mod hosts;
 pub(crate) mod incident;
 mod layout;
 pub(crate) mod ledger;
+mod letters;
 mod names;
 pub(crate) mod processes;
 pub(crate) mod record;
@@ -51,6 +53,7 @@ use crate::journal::printable;
 use crate::report::{Results, RunFacts, write_with};
 use found::Run;
 use glance::Server;
+pub(crate) use reproduce::quoted;
 
 /// The page's file, in the run's folder.
 pub(crate) const FILE: &str = "report.html";

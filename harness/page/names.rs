@@ -63,9 +63,9 @@ pub(super) fn phase_name(phase: Phase) -> &'static str {
         Phase::EvidenceAgain => "Evidence again",
         Phase::Revoke => "Revoke",
         Phase::Stop => "Stop what is left",
+        Phase::SessionB => "Session B recovers",
         Phase::Beside => "The session beside",
         Phase::RevokedSession => "A session with what was revoked",
-        Phase::SessionB => "Session B recovers",
         Phase::RevokeJob => "The operator cancels the job",
         Phase::Close => "Close",
     }
@@ -83,10 +83,11 @@ pub(crate) fn moment_name(moment: Moment) -> &'static str {
         Moment::EndAgain => "after the observation, again",
         Moment::AfterTerm => "after SIGTERM",
         Moment::AfterStop => "after SIGKILL",
-        Moment::AfterBeside => "after the session beside",
-        Moment::AfterRevokedSession => "after the revoked session",
         Moment::Recovered => "when session B had recovered",
         Moment::AfterSessionB => "after session B",
+        Moment::AfterBeside => "after the session beside",
+        Moment::BeforeRevokedSession => "before the revoked session",
+        Moment::AfterRevokedSession => "after the revoked session",
         Moment::BeforeCancel => "before the job is cancelled",
     }
 }

@@ -2,17 +2,21 @@
 
 use crate::report::{RunFacts, TrialResult};
 
-/// Carries out exactly this trial, from the folder that holds the drills' folder.
-pub(crate) fn again(trial: &TrialResult, facts: &RunFacts) -> String {
+/// Carries out exactly this trial. `flags` name the places of its drills and reports, with what it takes to find them from here; without them
+/// it is carried out in the folder that holds the drills' folder.
+pub(crate) fn again(trial: &TrialResult, facts: &RunFacts, flags: Option<&str>) -> String {
     let mut words = Vec::new();
     if facts.cell.as_deref() == Some("subreaper") {
         words.push("CARGO_DRILL_CELL=subreaper".to_owned());
     }
     words.extend(["cargo".to_owned(), "drill".to_owned()]);
     words.extend(["--exact".to_owned(), quoted(&trial.name)]);
+    if let Some(flags) = flags.filter(|flags| !flags.is_empty()) {
+        words.push(flags.trim_start().to_owned());
+    }
     let file = facts.drills.iter().find(|drill| drill.drill == trial.drill);
     let folder = file.and_then(|drill| drill.file.split_once('/'));
-    if let Some((folder, _)) = folder.filter(|(folder, _)| *folder != "drills") {
+    if let Some((folder, _)) = folder.filter(|(folder, _)| flags.is_none() && *folder != "drills") {
         words.extend(["--drills".to_owned(), quoted(folder)]);
     }
     if let Some(repeats) = &trial.repeats {

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-use super::cast::{Cast, Life};
+use super::cast::{Cast, Life, When};
 use super::tell::{Drawn, Told, tell};
 use crate::journal::{Event, Line, Seq};
 use crate::judge::Moments;
@@ -40,6 +40,15 @@ impl Instant {
         }
     }
 
+    /// What stands beside its row.
+    pub(crate) fn sign(self) -> &'static str {
+        match self {
+            Self::ClientGone => "①",
+            Self::LastOperation => "②",
+            Self::Revoked => "③",
+        }
+    }
+
     /// When it came, in ns since the trial's start.
     pub(crate) fn of(self, moments: &Moments) -> Option<u64> {
         match self {
@@ -65,6 +74,8 @@ pub(crate) struct Row {
     pub(crate) seqs: Vec<Seq>,
     /// In ns since the trial's start.
     pub(crate) at: u64,
+    /// The last of the events.
+    pub(crate) last: When,
     /// UTC.
     pub(crate) time: String,
     pub(crate) told: Told,
@@ -81,7 +92,7 @@ pub(crate) struct Tale {
 }
 
 impl Tale {
-    /// `cited` are the events on which answers rest.
+    /// `lines` are in the order of time; `cited` are the events on which answers rest.
     pub(crate) fn of(lines: &[Line], moments: &Moments, cited: &BTreeSet<Seq>) -> Self {
         let cast = Cast::of(lines);
         let plain = plain_connections(lines);
@@ -97,6 +108,7 @@ impl Tale {
             wanted.then(|| Row {
                 seqs: vec![line.seq],
                 at: line.at,
+                last: line.place(),
                 time: line.time.clone(),
                 told,
                 instant,
@@ -117,6 +129,11 @@ impl Tale {
 }
 
 impl Row {
+    /// Where its first event stands in the order of time.
+    pub(crate) fn place(&self) -> When {
+        (self.at, self.seqs.first().copied().unwrap_or(0))
+    }
+
     fn is_heading(&self) -> bool {
         self.told.drawn == Drawn::Heading
     }
@@ -209,6 +226,7 @@ fn many_times(first: &Row, again: &[Row]) -> Row {
             text: format!("{}, {times} times, until {}", first.told.text, ms(last)),
             ..first.told.clone()
         },
+        last: again.last().map_or(first.last, |row| row.last),
         ..first.clone()
     }
 }
@@ -224,6 +242,7 @@ fn again_and_again(rows: &[Row], length: usize) -> Row {
             more: String::new(),
             ..first.told.clone()
         },
+        last: rows.last().map_or(first.last, |row| row.last),
         ..first.clone()
     }
 }

@@ -3,6 +3,7 @@
 //! It says what the event says, and nothing of what it means: that is the judge's.
 
 use super::cast::{Cast, Lane};
+use super::hosts::about_hosts;
 use super::names::{count, limit_name, moment_name, phase_name, short};
 use super::wire::{about_requests, about_the_session};
 use crate::journal::{Event, Line, Moment, Session, excerpt};
@@ -110,6 +111,7 @@ pub(crate) fn tell(line: &Line, cast: &Cast) -> Option<Told> {
         .or_else(|| about_system_calls(event, cast))
         .or_else(|| about_the_session(event))
         .or_else(|| about_requests(event, line, cast))
+        .or_else(|| about_hosts(event, line, cast))
         .or_else(|| about_the_crash(event, cast))
         .or_else(|| about_the_record(event))
 }

@@ -15,7 +15,7 @@ use super::record::Record;
 use super::tale::{Instant, Row, Tale, ms};
 use super::tell::{Arrival, Drawn, Mark};
 use super::verdict::{moment, of_trial, was_run};
-use super::{incident, ledger, processes, record, reproduce};
+use super::{hosts, incident, ledger, processes, record, reproduce};
 use crate::judge::{Incident, Moments};
 use crate::report::{
     Shape, Style, TrialResult, columns_of, filled, one_line, path_line, render_judgement,
@@ -28,8 +28,8 @@ const LANE: usize = 4;
 /// For `+1234 ms`.
 const TIME: usize = 9;
 
-/// What was found: the table, and what is not as it should be.
-pub(crate) fn render_glance(run: &Run, style: Style) -> String {
+/// Which run it is, and what is not as it should be with it.
+pub(crate) fn render_heading(run: &Run, style: Style) -> String {
     let mut out = String::new();
     let heading = format!("run {}", one_line(run.results.run.as_str()));
     let _ = writeln!(out, "{}\n", style.bold(&heading));
@@ -40,6 +40,12 @@ pub(crate) fn render_glance(run: &Run, style: Style) -> String {
             style.paint(Shape::Unproven, &style.sentence(trouble, 0))
         );
     }
+    out
+}
+
+/// What was found: the table, and what is not as it should be.
+pub(crate) fn render_glance(run: &Run, style: Style) -> String {
+    let mut out = render_heading(run, style);
     let table = render_table(&run.results, &style);
     if table.is_empty() {
         out.push_str("no trial of it was run\n");
@@ -48,12 +54,14 @@ pub(crate) fn render_glance(run: &Run, style: Style) -> String {
     out
 }
 
-/// One trial with its evidence. `folder` is the run's, `shown_folder` how a user would name it.
+/// One trial with its evidence. `folder` is the run's, `shown_folder` how a user would name it, and `flags` are those by which
+/// a command finds its drills, where they are found.
 pub(crate) fn render_trial(
     run: &Run,
     trial: &TrialResult,
     folder: &Path,
     shown_folder: &str,
+    flags: Option<&str>,
     style: Style,
 ) -> String {
     let mut out = String::new();
@@ -87,8 +95,15 @@ pub(crate) fn render_trial(
         one_folder(&mut out, trial, folder, bundle, style);
     }
     if was_run(trial) {
-        heading(&mut out, "To see it again", style);
-        line(&mut out, &path_line(&reproduce::again(trial, &run.facts)));
+        let again = match flags {
+            Some(_) => "To see it again",
+            None => "To see it again, in the folder that holds the drills' folder",
+        };
+        heading(&mut out, again, style);
+        line(
+            &mut out,
+            &path_line(&reproduce::again(trial, &run.facts, flags)),
+        );
     }
     if let Some(bundle) = &trial.bundle {
         line(
@@ -117,6 +132,13 @@ fn one_folder(out: &mut String, trial: &TrialResult, run: &Path, bundle: &str, s
     if let Some(judgement) = &kept.judgement {
         heading(out, "Answers", style);
         out.push_str(&render_judgement(judgement, &style));
+    }
+    let sought = hosts::lines(&kept.lines);
+    if !sought.is_empty() {
+        heading(out, "Sought besides the remote", style);
+        for sought in &sought {
+            line(out, &style.sentence(sought, INDENT));
+        }
     }
     if !tale.rows.is_empty() {
         heading(out, "What happened", style);
@@ -198,13 +220,11 @@ fn show_row(out: &mut String, row: &Row, tale: &Tale, style: Style) {
 }
 
 fn number(instant: Instant, style: Style) -> &'static str {
-    match (instant, style.unicode) {
-        (Instant::ClientGone, true) => "①",
-        (Instant::ClientGone, false) => "(1)",
-        (Instant::LastOperation, true) => "②",
-        (Instant::LastOperation, false) => "(2)",
-        (Instant::Revoked, true) => "③",
-        (Instant::Revoked, false) => "(3)",
+    match instant {
+        _ if style.unicode => instant.sign(),
+        Instant::ClientGone => "(1)",
+        Instant::LastOperation => "(2)",
+        Instant::Revoked => "(3)",
     }
 }
 
@@ -219,7 +239,7 @@ fn tone(drawn: Drawn) -> Option<Shape> {
 /// The lanes as they are at this row: who lives, and what happens.
 fn lanes(row: &Row, tale: &Tale, style: Style) -> String {
     let mut cells = vec![' '; LANE * Lane::ALL.len()];
-    let at = row.seqs.first().copied().unwrap_or(0);
+    let at = row.place();
     for life in &tale.lives {
         if life.from <= at && life.to.is_none_or(|ended| ended >= at) {
             cells[column(life.lane)] = if style.unicode { '│' } else { '|' };

@@ -1,6 +1,6 @@
 //! The picture of a trial, drawn.
 //!
-//! Each row is a link to itself, so that the keyboard reaches it, an answer can point at it, and its whole text comes up
+//! Each row is a link to itself, so that the keyboard reaches it, an answer can point at it, and what has no room in it comes up
 //! where it is hovered or focused. No script: the style does it.
 
 use std::collections::BTreeSet;
@@ -8,13 +8,11 @@ use std::collections::BTreeSet;
 use maud::{Markup, html};
 
 use super::cast::Lane;
-use super::layout::{Bar, GUTTER, Layout, Place, WIDTH};
+use super::layout::{BASELINE, Bar, GUTTER, LEVEL, LINE, Layout, Place, WIDTH};
 use super::tale::{Instant, Row, Tale, ms};
 use super::tell::{Arrival, Drawn, Mark};
 use crate::judge::Moments;
 
-/// How much text a row has room for, in columns.
-const COLUMNS: usize = 46;
 /// The text that comes up where a row is hovered.
 const TIP_COLUMNS: usize = 50;
 const TIP_LINES: usize = 7;
@@ -36,20 +34,20 @@ pub(super) fn figure(name: &str, prefix: &str, tale: &Tale, moments: &Moments) -
 
 /// The three moments, to scale.
 fn scale(moments: &Moments, end: u64) -> Markup {
-    const LINE: u32 = 20;
+    const STEP: u32 = 20;
     const FROM: u32 = 150;
     const TO: u32 = WIDTH - 62;
     let x = |at: u64| {
         let length = u128::from(TO - FROM) * u128::from(at.min(end)) / u128::from(end.max(1));
         FROM + u32::try_from(length).unwrap_or(0)
     };
-    let (width, height) = (WIDTH, LINE * 3 + 4);
+    let (width, height) = (WIDTH, STEP * 3 + 4);
     html! {
         svg.scale width=(width) height=(height) viewBox={ "0 0 " (width) " " (height) } role="img"
             aria-label=(spoken(moments, end)) {
             @for (n, instant) in (0..).zip(Instant::ALL) {
-                @let y = LINE * n + 14;
-                text.label x="0" y=(y) { (number(instant)) " " (instant.word()) }
+                @let y = STEP * n + 14;
+                text.label x="0" y=(y) { (instant.sign()) " " (instant.word()) }
                 line.track x1=(FROM) x2=(TO) y1=(y - 4) y2=(y - 4) {}
                 @if let Some(at) = instant.of(moments) {
                     line.value x1=(FROM) x2=(x(at)) y1=(y - 4) y2=(y - 4) {}
@@ -75,14 +73,6 @@ fn spoken(moments: &Moments, end: u64) -> String {
     format!("{}; the trial ended at {}", told.join(", "), ms(end))
 }
 
-fn number(instant: Instant) -> &'static str {
-    match instant {
-        Instant::ClientGone => "①",
-        Instant::LastOperation => "②",
-        Instant::Revoked => "③",
-    }
-}
-
 /// One step of the trial.
 fn piece(prefix: &str, tale: &Tale, layout: &Layout, (from, to): (u32, u32)) -> Markup {
     let (width, height) = (WIDTH, to - from);
@@ -92,7 +82,7 @@ fn piece(prefix: &str, tale: &Tale, layout: &Layout, (from, to): (u32, u32)) -> 
         svg width=(width) height=(height) viewBox={ "0 " (from) " " (width) " " (height) } role="group" {
             (ground(layout, from, to))
             @for (row, place) in rows {
-                (drawn_row(prefix, row, *place, layout))
+                (drawn_row(prefix, row, place, layout))
             }
         }
     }
@@ -104,21 +94,27 @@ fn ground(layout: &Layout, from: u32, to: u32) -> Markup {
         let (top, bottom) = (top.max(from), bottom.min(to));
         (top < bottom).then(|| (top, bottom - top))
     };
-    let names = || layout.names.iter().filter(|y| (from..to).contains(y));
+    let names = layout
+        .names
+        .iter()
+        .copied()
+        .find(|y| (from..to).contains(y));
+    // Nothing is drawn through the names, which stand at the top of their piece.
+    let below = names.map_or(from, |y| y + 2 * LEVEL + 4);
     html! {
         @if let Some((y, height)) = layout.unowned.and_then(|(top, bottom)| within(top, bottom)) {
             rect.unowned x=(GUTTER) y=(y) width=(WIDTH - GUTTER) height=(height) {}
         }
-        @for (_, x) in &layout.lanes {
-            line.lane x1=(x) x2=(x) y1=(names().map(|y| y + 18).next().unwrap_or(from)) y2=(to) {}
-        }
-        @for y in names() {
-            @for (lane, x) in &layout.lanes {
-                text.name x=(x) y=(y + 13) text-anchor="middle" { (lane.word()) }
+        @for (n, (lane, x)) in layout.lanes.iter().enumerate() {
+            @let is_low = n % 2 == 1;
+            @if let Some(y) = names {
+                text.name x=(x) y=(y + 10 + if is_low { LEVEL } else { 0 }) text-anchor="middle" { (lane.word()) }
             }
+            @let top = names.filter(|_| !is_low).map_or(below, |y| y + LEVEL + 2);
+            line.lane x1=(x) x2=(x) y1=(top) y2=(to) {}
         }
         @for bar in &layout.bars {
-            @if let Some((y, height)) = within(bar.from, bar.to) { (life(bar, y, height)) }
+            @if let Some((y, height)) = within(bar.from.max(below), bar.to) { (life(bar, y, height)) }
         }
     }
 }
@@ -131,27 +127,31 @@ fn life(bar: &Bar, y: u32, height: u32) -> Markup {
     }
 }
 
-fn drawn_row(prefix: &str, row: &Row, place: Place, layout: &Layout) -> Markup {
+fn drawn_row(prefix: &str, row: &Row, place: &Place, layout: &Layout) -> Markup {
     if row.told.drawn == Drawn::Heading {
-        let y = place.top + 19;
-        return html! {
-            text.phase x=(GUTTER) y=(y) { (row.told.text) }
-        };
+        return words("phase", place, layout);
     }
     let first = row.seqs.first().copied().unwrap_or(0);
     let id = format!("{prefix}e{first}");
-    let text = cropped(&row.told.text, COLUMNS);
+    let to = layout.words - 4;
     html! {
         a.row.(tone(row)) id=(id) href={ "#" (id) } {
             rect.hit x="0" y=(place.top) width=(WIDTH) height=(place.height) {}
-            @if let Some(instant) = row.instant {
-                line.instant x1=(GUTTER) x2=(WIDTH) y1=(place.axis) y2=(place.axis) {}
-                text.badge x=(WIDTH) y=(place.axis + 5) text-anchor="end" { (number(instant)) }
+            @if row.instant.is_some() {
+                line.instant x1=(GUTTER) x2=(to) y1=(place.axis) y2=(place.axis) {}
             }
             (shape(row, place.axis, layout))
-            text.time x=(GUTTER - 6) y=(place.top + 13) text-anchor="end" { (ms(row.at)) }
-            text.text x=(GUTTER) y=(place.top + 13) { (text) }
-            (tip(row, &text, place))
+            text.time x=(GUTTER - 6) y=(place.top + BASELINE) text-anchor="end" { (ms(row.at)) }
+            (words("text", place, layout))
+            (tip(row, place))
+        }
+    }
+}
+
+fn words(class: &str, place: &Place, layout: &Layout) -> Markup {
+    html! {
+        @for (n, line) in (0..).zip(&place.words) {
+            text.(class) x=(layout.words) y=(place.top + BASELINE + LINE * n) { (line) }
         }
     }
 }
@@ -178,7 +178,7 @@ fn shape(row: &Row, y: u32, layout: &Layout) -> Markup {
         Drawn::Arrow { from, to, arrival } => arrow(layout.x(from), layout.x(to), y, arrival),
         Drawn::At(lane, mark) => marked(layout.x(lane), y, mark),
         Drawn::Across(mark) => html! {
-            line.across x1=(GUTTER) x2=(WIDTH) y1=(y) y2=(y) {}
+            line.across x1=(GUTTER) x2=(layout.words - 4) y1=(y) y2=(y) {}
             @if mark != Mark::Note {
                 (marked(layout.lanes.first().map_or(GUTTER, |(_, x)| *x), y, mark))
             }
@@ -258,13 +258,9 @@ fn mark_word(mark: Mark) -> &'static str {
     }
 }
 
-/// The whole text of a row, above it: what was drawn before lies below, so nothing covers it.
-fn tip(row: &Row, shown: &str, place: Place) -> Markup {
-    let mut lines = Vec::new();
-    if row.told.text != shown {
-        lines.extend(wrapped(&row.told.text));
-    }
-    lines.extend(wrapped(&row.told.more));
+/// What has no room in a row, above it: what was drawn before lies below, so nothing covers it.
+fn tip(row: &Row, place: &Place) -> Markup {
+    let mut lines = wrapped(&row.told.more);
     if lines.len() > TIP_LINES {
         lines.truncate(TIP_LINES - 1);
         lines.push("…".to_owned());
@@ -297,27 +293,6 @@ fn wrapped(text: &str) -> Vec<String> {
         .into_iter()
         .map(std::borrow::Cow::into_owned)
         .collect()
-}
-
-/// The text, or as much of it as there is room for, and an ellipsis.
-pub(crate) fn cropped(text: &str, columns: usize) -> String {
-    use unicode_width::UnicodeWidthChar as _;
-    let mut taken = 0;
-    let mut out = String::new();
-    for c in text
-        .chars()
-        .map(|c| if c.is_whitespace() { ' ' } else { c })
-    {
-        taken += c.width().unwrap_or(1);
-        if taken > columns {
-            // The ellipsis needs the place of the last one.
-            out.pop();
-            out.push('…');
-            return out;
-        }
-        out.push(c);
-    }
-    out
 }
 
 /// What the shapes mean, of those that occur.

@@ -8,10 +8,10 @@ use maud::{Markup, html};
 use super::found::Kept;
 use super::tale::Tale;
 use super::verdict::{class, moment, of_trial, sentence, verdict, with_code};
-use super::{glance, incident, ledger, processes, record, reproduce, timeline};
+use super::{glance, hosts, incident, ledger, processes, record, reproduce, timeline};
 use crate::export::asks;
 use crate::journal::{Event, Seq};
-use crate::judge::{Answer, Verdict};
+use crate::judge::{Answer, Code, Verdict};
 use crate::report::{RunFacts, Shape, TrialResult, TrialVerdict};
 
 /// So many events are named for an answer.
@@ -176,6 +176,7 @@ fn one_folder(
     let looks = processes::looks(&kept.lines);
     let entries = ledger::entries(&kept.lines);
     let record = record::record(&kept.lines);
+    let sought = hosts::lines(&kept.lines);
     html! {
         @if let Some(heading) = heading { h5.repeat { "From " code { (heading) } } }
         @for trouble in &kept.troubles { p.trouble { (trouble) } }
@@ -190,6 +191,10 @@ fn one_folder(
             div.told {
                 h5 id={ (prefix) "a" } { "Answers" }
                 (answers(trial, own, Some((prefix, &tale))))
+                @if !sought.is_empty() {
+                    h5 { "Sought besides the remote" }
+                    (hosts::section(&sought))
+                }
                 @if !kept.incidents.is_empty() {
                     h5 { "Incident record" }
                     (incident::section(&kept.incidents))
@@ -224,6 +229,7 @@ fn answers(trial: &TrialResult, own: &[&Answer], evidence: Option<(&str, &Tale)>
                     }
                     dd {
                         p.sentence { (with_code(&sentence(trial, answer))) }
+                        @for code in &answer.codes { (hint(*code)) }
                         @if let Some((prefix, tale)) = evidence { (events(answer, prefix, tale)) }
                     }
                 }
@@ -234,6 +240,16 @@ fn answers(trial: &TrialResult, own: &[&Answer], evidence: Option<(&str, &Tale)>
                     dd { (skipped.reason) }
                 }
             }
+        }
+    }
+}
+
+/// What the catalogue says of a finding.
+fn hint(code: Code) -> Markup {
+    let finding = code.finding();
+    html! {
+        p.hint {
+            code { (finding.id) } " " (with_code(finding.means)) " " strong { "What to do: " } (with_code(finding.hint))
         }
     }
 }
@@ -287,7 +303,7 @@ fn again(trial: &TrialResult, setting: &Setting<'_>) -> Markup {
     html! {
         h5 { "To see it again" }
         p { "Carry this trial out, in the folder that holds the drills' folder:" }
-        pre { code { (reproduce::again(trial, setting.facts)) } }
+        pre { code { (reproduce::again(trial, setting.facts, None)) } }
         @if let Some(bundle) = &trial.bundle {
             p { "Answer again from the files alone:" }
             pre { code { (reproduce::judged_again(setting.shown_folder, bundle)) } }

@@ -1,7 +1,7 @@
 //! What goes between client, server and remote, in words.
 
 use super::cast::{Cast, Lane};
-use super::names::credential_name;
+use super::names::{count, credential_name};
 use super::tell::{Drawn, EXCERPT, Mark, Told, arrow, lost, reaching, told};
 use crate::journal::{AnswerShape, Event, Line, LineShape, Way, excerpt};
 
@@ -64,6 +64,13 @@ pub(super) fn about_the_session(event: &Event) -> Option<Told> {
         Event::CallIssued { tool, call, .. } => {
             told(to_server, format!("tools/call {tool}")).more(format!("call {call}"))
         }
+        Event::ToolsListed { tools, whole, .. } => {
+            let more = if *whole { "" } else { ", and more" };
+            let tools_found = count(tools.len(), "tool", "tools");
+            told(from_server, format!("lists {tools_found}{more}"))
+                .more(excerpt(&tools.join(", "), EXCERPT))
+                .minor()
+        }
         Event::CallTorn { bytes, of, .. } => told(
             lost(Lane::Client, Lane::Server),
             format!("{bytes} of {of} bytes of the call"),
@@ -78,8 +85,28 @@ pub(super) fn about_the_session(event: &Event) -> Option<Told> {
         ),
         Event::ReadingStopped { .. } => told(
             Drawn::At(Lane::Client, Mark::Note),
-            "reads nothing more from the server",
+            "stops reading from the server",
         ),
+        Event::ReadingResumed { .. } => told(
+            Drawn::At(Lane::Client, Mark::Note),
+            "reads on from the server",
+        ),
+        Event::ServerLost {
+            session,
+            exit,
+            stderr_tail,
+            ..
+        } => {
+            let how = match exit {
+                Some(exit) => format!("ended with {exit}"),
+                None => "closed its stdout".to_owned(),
+            };
+            told(
+                Drawn::At(Lane::Server, Mark::Trouble),
+                format!("{how} while the client of {session} lived"),
+            )
+            .more(excerpt(stderr_tail, EXCERPT))
+        }
         Event::CallAnswered {
             shape: AnswerShape::Nothing,
             text,
@@ -111,6 +138,11 @@ pub(super) fn about_the_session(event: &Event) -> Option<Told> {
             format!("stderr ended after {bytes} bytes"),
         )
         .minor(),
+        Event::StderrKept { tail, .. } => told(
+            Drawn::At(Lane::Server, Mark::Note),
+            format!("the end of its stderr: {}", excerpt(tail, EXCERPT)),
+        )
+        .minor(),
         Event::ClientClosed { stream, .. } => told(
             Drawn::At(Lane::Client, Mark::Note),
             format!("closes the server's {stream}"),
@@ -126,8 +158,8 @@ pub(super) fn about_the_session(event: &Event) -> Option<Told> {
 
 pub(super) fn about_requests(event: &Event, line: &Line, cast: &Cast) -> Option<Told> {
     // The journal does not say which process asks. Where no server is left, it is not the server.
-    let asker = if !cast.is_alive(Lane::Server, line.seq) && cast.is_alive(Lane::Helpers, line.seq)
-    {
+    let now = line.place();
+    let asker = if !cast.is_alive(Lane::Server, now) && cast.is_alive(Lane::Helpers, now) {
         Lane::Helpers
     } else {
         Lane::Server
@@ -169,6 +201,12 @@ pub(super) fn about_requests(event: &Event, line: &Line, cast: &Cast) -> Option<
         Event::RequestRefused { credential, .. } => {
             told(at(Mark::Refused), "refused: 401").more(credential_name(credential))
         }
+        Event::CredentialMisplaced {
+            secret, carrier, ..
+        } => told(
+            at(Mark::Trouble),
+            format!("{secret} is in {carrier}, which the drill does not declare"),
+        ),
         Event::RequestUnmatched { .. } => {
             told(at(Mark::Trouble), "404: no route of the drill matches")
         }
@@ -211,6 +249,11 @@ pub(super) fn about_requests(event: &Event, line: &Line, cast: &Cast) -> Option<
         Event::EffectCancelled { effect, .. } => {
             told(at(Mark::Note), format!("cancelled: {effect}"))
         }
+        Event::ReplyReady { status, .. } => told(
+            at(Mark::Note),
+            format!("{status}, ready until the client reads no more"),
+        )
+        .minor(),
         Event::ReplyHeld { status, .. } => told(at(Mark::Note), format!("{status}, withheld")),
         Event::HalfReplySent {
             status,

@@ -33,6 +33,7 @@ use crate::spec::Lookup;
 
 use super::authority::Judged;
 use super::gate::Gate;
+use super::misplaced::misplaced;
 use super::oauth;
 use super::paste;
 use super::reply::Reply;
@@ -154,7 +155,11 @@ impl Front {
             self.note_refused(number, credential);
             (from_reply(number, oauth::invalid_grant()), false)
         } else if !accepted && !is_approval {
-            (self.refuse(number, credential), false)
+            let answer = self.refuse(number, credential.clone());
+            if let Some(request) = request.filter(|_| is_unknown(&credential)) {
+                self.note_misplaced(number, &request);
+            }
+            (answer, false)
         } else if arrived.body_bytes > MOST_BODY as u64 {
             let message = format!("the remote takes bodies of up to {MOST_BODY} bytes");
             let reply = Reply::error(413, "too_large", &message);
@@ -209,6 +214,13 @@ impl Front {
             request,
             credential,
         });
+    }
+
+    /// Whose credential was not seen where the drill says that it is may have it elsewhere.
+    fn note_misplaced(&self, number: u32, request: &Request) {
+        if let Some(event) = misplaced(number, request, self.journal.secrets()) {
+            self.journal.append(event);
+        }
     }
 
     fn refuse(&self, request: u32, credential: Credential) -> Answer {
@@ -386,6 +398,10 @@ fn at_pointer(pointer: &str, text: &str) -> Value {
             Value::Object(Map::from_iter([(key, inner)]))
         },
     )
+}
+
+fn is_unknown(credential: &Credential) -> bool {
+    matches!(credential, Credential::Absent | Credential::Foreign)
 }
 
 fn refusal() -> Reply {

@@ -58,6 +58,11 @@ impl Gate {
         self.stance.send_modify(|stance| stance.crash(then));
     }
 
+    /// Replies that wait to be delivered go out.
+    pub fn deliver_replies(&self) {
+        self.stance.send_modify(Stance::deliver_replies);
+    }
+
     /// What becomes of a decision that is held.
     pub fn decide_as(&self, decision: Decision) {
         self.stance.send_modify(|stance| stance.decide_as(decision));
@@ -189,8 +194,18 @@ impl Gate {
         is_effect: bool,
         made: bool,
     ) -> Course {
-        let held = self.look(|stance| {
+        let waits = self.look(|stance| {
             stance.make_reply();
+            let waits = stance.holds_delivery(is_effect, made);
+            if waits {
+                self.journal.append(Event::ReplyReady { request, status });
+            }
+            waits
+        });
+        if waits {
+            self.until(Stance::delivers).await;
+        }
+        let held = self.look(|stance| {
             if is_effect {
                 stance.decide(request, Part::Reply);
             }

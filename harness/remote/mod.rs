@@ -36,6 +36,7 @@ mod gate;
 mod grant;
 mod ledger;
 mod lookout;
+mod misplaced;
 mod oauth;
 mod packet;
 mod paste;
@@ -121,8 +122,10 @@ pub enum Hold {
     NthReply(u32),
     /// The second half of the nth reply, from 1, whatever it is to, and of all that come after it.
     NthHalfReply(u32),
-    /// What comes after the delivery of the nth reply, from 1, whatever it was to: requests, as with `NthRequest`.
-    /// That it was delivered is the nth `reply-sent` since arming.
+    /// Replies to effects that were applied, until [`Remote::deliver`].
+    Delivery,
+    /// The nth reply, from 1, whatever it is to, until [`Remote::deliver`]; and what comes after its delivery: requests, as
+    /// with `NthRequest`. That it was delivered is the nth `reply-sent` since arming.
     NthReplied(u32),
 }
 
@@ -213,6 +216,12 @@ impl Remote {
                 doing: "arm the remote",
                 source,
             })
+    }
+
+    /// Lets go the replies that wait for it; with [`Hold::Delivery`] and [`Hold::NthReplied`] they do, once each is made
+    /// (`reply-ready`).
+    pub fn deliver(&self) {
+        self.front.gate.deliver_replies();
     }
 
     /// From the crash on: effect requests are met as `then` says. What is held already stays held until the client is gone,

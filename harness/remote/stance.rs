@@ -62,6 +62,13 @@ pub(super) enum Course {
     Replay,
 }
 
+/// Of a reply that is made, where its delivery is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Delivery {
+    Waits,
+    GoesOut,
+}
+
 /// How the remote stands to requests and replies.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stance {
@@ -73,6 +80,8 @@ pub(super) struct Stance {
     decisions_given: bool,
     client_gone: bool,
     released: bool,
+    /// Of replies that wait to be delivered.
+    delivery: Delivery,
     /// The effect request that was held first.
     held: Option<(u32, Part)>,
     /// The effect request to which `next` happens, once.
@@ -100,6 +109,7 @@ impl Stance {
             decisions_given: false,
             client_gone: false,
             released: false,
+            delivery: Delivery::Waits,
             held: None,
             taken: None,
             arrived: 0,
@@ -120,6 +130,10 @@ impl Stance {
             .held
             .filter(|(_, part)| part.suits(then))
             .map(|(request, _)| request);
+    }
+
+    pub fn deliver_replies(&mut self) {
+        self.delivery = Delivery::GoesOut;
     }
 
     pub fn decide_as(&mut self, decision: Decision) {
@@ -183,6 +197,22 @@ impl Stance {
     /// Whether what is held goes on now.
     pub fn goes_on(&self) -> bool {
         self.released || (self.client_gone && self.next != Some(Then::Held))
+    }
+
+    /// Whether this reply waits, made, to be delivered: whoever is to see its delivery is not ready for it. It is not
+    /// withheld.
+    pub fn holds_delivery(&self, is_effect: bool, made: bool) -> bool {
+        let waits = match self.hold {
+            Hold::Delivery => is_effect && made,
+            Hold::NthReplied(nth) => self.made >= nth,
+            _ => false,
+        };
+        waits && !self.delivers()
+    }
+
+    /// Whether a reply that waited to be delivered goes out now.
+    pub fn delivers(&self) -> bool {
+        self.delivery == Delivery::GoesOut || !self.is_before_crash()
     }
 
     /// Whether a decision waits here: before it is made (`Hold::Approval`), or before it is given (`Hold::Decision`). One

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::boundaries;
+use super::failure::{Circumstances, reasons, some_of};
 use super::outcome::{SnapshotState, TrialResult, TrialVerdict};
 use super::results::{Counts, Results};
 use super::style::{Shape, Style, columns_of, filled, one_line, path_line, spell_seconds};
@@ -11,8 +12,6 @@ use crate::journal::printable;
 use crate::judge::Answer;
 
 const INDENT: usize = 4;
-/// How many trials are named where many have one thing in common.
-const NAMED: usize = 4;
 
 /// All that is said at the end besides the table.
 #[derive(Debug, Clone, Copy)]
@@ -20,6 +19,8 @@ pub struct Closing<'a> {
     pub results: &'a Results,
     /// The run's folder, as the user would type it.
     pub folder: &'a str,
+    /// The folder of snapshots, in the same way.
+    pub reports: &'a str,
     pub elapsed: Duration,
     pub unmatched: &'a [UnmatchedRoute],
     /// What the cells weaken, a sentence each.
@@ -27,6 +28,10 @@ pub struct Closing<'a> {
     /// Where two clean runs of one call had other boundaries, a sentence each.
     pub courses: &'a [String],
     pub diffs: &'a [SnapshotDiff],
+    /// How many trials were not run because the run was interrupted, where it was.
+    pub interrupted: Option<usize>,
+    /// What a command needs to find the drills and reports of this run, with a space before it; often nothing.
+    pub flags: &'a str,
     /// `CI` is set: a new snapshot was not written, and fails.
     pub ci: bool,
 }
@@ -65,7 +70,33 @@ pub fn render_closing(closing: &Closing<'_>, style: &Style) -> String {
     weakens(&mut out, closing.weakens, *style);
     out.push_str(&summary(closing, *style));
     out.push('\n');
+    failed(&mut out, closing, *style);
     out
+}
+
+/// Why the run failed, where it did.
+fn failed(out: &mut String, closing: &Closing<'_>, style: Style) {
+    const LABEL: &str = "Failed: ";
+    let torn = torn(closing);
+    let around = Circumstances {
+        new_fails: closing.ci,
+        interrupted: closing.interrupted,
+        torn: &torn,
+        flags: closing.flags,
+    };
+    for (n, reason) in reasons(closing.results, around).iter().enumerate() {
+        let label = match n {
+            0 => style.paint(Shape::Broken, LABEL),
+            _ => " ".repeat(LABEL.len()),
+        };
+        let _ = writeln!(out, "{label}{}", style.sentence(reason, LABEL.len()));
+    }
+}
+
+/// The trials of which the repeats have snapshots that differ from each other.
+fn torn<'c>(closing: &Closing<'c>) -> Vec<&'c str> {
+    let torn = closing.diffs.iter().filter(|diff| diff.between_repeats);
+    torn.map(|diff| diff.trial.as_str()).collect()
 }
 
 /// One trial that did not hold: each answer's sentence, and where the evidence is.
@@ -261,19 +292,6 @@ fn grouped<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<(&'a str,
     groups
 }
 
-/// The first few names, and how many more there are.
-fn some_of(names: &[&str]) -> String {
-    let first: Vec<String> = names
-        .iter()
-        .take(NAMED)
-        .map(|name| one_line(name))
-        .collect();
-    match names.len().saturating_sub(NAMED) {
-        0 => first.join(", "),
-        more => format!("{} and {more} more", first.join(", ")),
-    }
-}
-
 fn snapshots(out: &mut String, closing: &Closing<'_>, trials: &[&TrialResult], style: Style) {
     for SnapshotDiff { trial, diff, .. } in closing.diffs {
         let found = trials.iter().find(|found| found.name == *trial);
@@ -298,49 +316,32 @@ fn snapshots(out: &mut String, closing: &Closing<'_>, trials: &[&TrialResult], s
         out.push('\n');
     }
 
-    let named = |state| {
-        let names: Vec<&str> = trials
-            .iter()
-            .filter(|trial| trial.snapshot == Some(state))
-            .map(|trial| trial.name.as_str())
-            .collect();
-        names
-    };
-    let (new, differing) = (named(SnapshotState::New), named(SnapshotState::Differs));
-    if new.is_empty() && differing.is_empty() {
+    // What fails is told at the end.
+    if closing.ci {
         return;
     }
-    for (state, word, names) in [
-        (SnapshotState::New, "new", &new),
-        (SnapshotState::Differs, "differs", &differing),
-    ] {
-        if !names.is_empty() {
-            let label = filled(&format!("snapshot {word}"), "snapshot differs  ".len());
-            let text = style.sentence(&some_of(names), columns_of(&label));
-            let _ = writeln!(out, "{}{text}", style.snapshot(state, &label));
-        }
+    let torn = torn(closing);
+    let new = trials
+        .iter()
+        .filter(|trial| trial.snapshot == Some(SnapshotState::New))
+        .map(|trial| trial.name.as_str());
+    let (torn, new): (Vec<&str>, Vec<&str>) = new.partition(|name| torn.contains(name));
+    if !torn.is_empty() {
+        let because = "Where the repeats of a trial do not agree, there is nothing to approve.";
+        let _ = writeln!(out, "{}\n", style.sentence(because, 0));
     }
-    let torn = |name: &&&str| {
-        let mut diffs = closing.diffs.iter();
-        diffs.any(|diff| diff.between_repeats && diff.trial == **name)
-    };
-    let torn_apart = new.iter().chain(&differing).filter(torn).count();
-    let mut advice = Vec::new();
-    if closing.ci {
-        advice.push(
-            "In CI nothing is approved. Run `cargo drill`, then `cargo drill accept`, and commit the snapshots.",
-        );
-    } else if torn_apart < new.len() + differing.len() {
-        advice.push(if differing.is_empty() {
-            "Read them in the reports folder (*.snap.new), then approve with `cargo drill accept`."
-        } else {
-            "If the change is meant, approve it with `cargo drill accept`."
-        });
+    if new.is_empty() {
+        return;
     }
-    if torn_apart > 0 {
-        advice.push("Where the repeats of a trial do not agree, there is nothing to approve.");
-    }
-    let _ = writeln!(out, "{}\n", style.sentence(&advice.join(" "), 0));
+    let label = "snapshot new  ";
+    let text = style.sentence(&some_of(&new), label.len());
+    let _ = writeln!(out, "{}{text}", style.snapshot(SnapshotState::New, label));
+    let pending = path_line(&format!("{}/*.snap.new", closing.reports));
+    let advice = format!(
+        "Read them in {pending}, then approve with `cargo drill accept{}`.",
+        closing.flags
+    );
+    let _ = writeln!(out, "{}\n", style.sentence(&advice, 0));
 }
 
 /// `12 trials: 11 held, 1 broken (in 0.8 s). Bundle: reports/runs/…`, on two lines where one is too short.
@@ -414,6 +415,9 @@ mod tests {
         Closing {
             results,
             folder: "reports/runs/20261129T234510Z-3f9a",
+            reports: "reports",
+            flags: "",
+            interrupted: None,
             elapsed: Duration::from_millis(812),
             unmatched: &[],
             weakens: &[],
@@ -440,16 +444,20 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_sums_up() {
+    fn one_line_sums_up_and_the_reasons_of_a_failure_stand_at_the_end() {
         let text = render_closing(&closing(&eventful()), &Style::plain(200));
+        let (_, end) = text.split_once("6 trials: ").unwrap();
         assert_eq!(
-            text.lines().last().unwrap(),
-            "6 trials: 3 held, 1 broken, 1 error, 1 ignored, 1 new snapshot, 1 differing snapshot (in 812 ms). \
-             Bundle: reports/runs/20261129T234510Z-3f9a"
+            end,
+            "3 held, 1 broken, 1 error, 1 ignored, 1 new snapshot, 1 differing snapshot (in 812 ms). \
+             Bundle: reports/runs/20261129T234510Z-3f9a\n\
+             Failed: 1 trial did not complete: notes::startup.\n        \
+             1 trial is broken: deploy::after-acceptance.\n        \
+             The snapshot of notes::idle differs from the approved one. If the change is meant, approve it with `cargo drill accept`.\n"
         );
         let narrow = render_closing(&closing(&eventful()), &Style::plain(80));
         assert!(
-            narrow.ends_with("(in 812 ms).\nBundle: reports/runs/20261129T234510Z-3f9a\n"),
+            narrow.contains("(in 812 ms).\nBundle: reports/runs/20261129T234510Z-3f9a\n"),
             "{narrow}"
         );
         let nothing = render_closing(&closing(&results(Vec::new())), &Style::plain(80));
@@ -487,11 +495,11 @@ mod tests {
 
         ✓ 20 of 20 held  deploy::idle
 
-        snapshot differs  deploy::sent
-        If the change is meant, approve it with `cargo drill accept`.
-
         2 trials: 1 held, 1 broken, 1 of them unstable, 1 differing snapshot (in 812 ms).
         Bundle: reports/runs/20261129T234510Z-3f9a
+        Failed: 1 trial is broken: deploy::sent.
+                The snapshot of deploy::sent differs from the approved one. If the change is meant, approve
+                it with `cargo drill accept`.
         ");
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Report, SerializeError, TestCase, TestCaseStatus, TestSuite};
 
-use super::lines::spell_moments;
+use super::lines::{MOST_SOUGHT, spell_moments};
 use super::outcome::{SnapshotState, TrialResult, TrialVerdict};
 use super::style::one_line;
 use crate::export::EndedRun;
@@ -90,8 +90,15 @@ fn case(trial: &TrialResult, new_fails: bool) -> TestCase {
 fn properties(trial: &TrialResult) -> Vec<(&'static str, String)> {
     let repeats = trial.spell_repeats().map(|said| ("repeats", said));
     let moments = spell_moments(&trial.moments).map(|said| ("moments", said));
+    let sought = trial.sought.iter().take(MOST_SOUGHT);
+    let sought = sought.map(|sought| ("sought", sought.to_string()));
     let bundles = trial.bundles().into_iter().map(|bundle| ("bundle", bundle));
-    repeats.into_iter().chain(moments).chain(bundles).collect()
+    repeats
+        .into_iter()
+        .chain(moments)
+        .chain(sought)
+        .chain(bundles)
+        .collect()
 }
 
 fn status(trial: &TrialResult, new_fails: bool) -> TestCaseStatus {

@@ -2,10 +2,14 @@
 
 use std::fmt::Write as _;
 
+use crate::journal::Sought;
 use crate::judge::Moments;
 
 use super::outcome::{SnapshotState, TrialResult, TrialVerdict};
 use super::style::{Shape, Style, one_line, spell_seconds};
+
+/// So many things that were sought besides the remote are told below a trial.
+pub(super) const MOST_SOUGHT: usize = 4;
 
 /// Where the trial's name begins, and what its sentences are indented by.
 const NAME_AT: usize = "unproven ".len();
@@ -72,7 +76,20 @@ pub fn pretty_line(trial: &TrialResult, style: &Style) -> String {
             below(&mut out, "", &style.dim(&moments));
         }
     }
+    for line in spell_sought(&trial.sought, MOST_SOUGHT) {
+        below(&mut out, "", &style.dim(&style.sentence(&line, NAME_AT)));
+    }
     out
+}
+
+/// A line each for the first of what was sought besides the remote, and one that says how many there are more.
+pub(crate) fn spell_sought(sought: &[Sought], most: usize) -> Vec<String> {
+    let more = match sought.len().saturating_sub(most) {
+        0 => None,
+        more => Some(format!("and {more} more hosts besides the remote")),
+    };
+    let first = sought.iter().take(most);
+    first.map(ToString::to_string).chain(more).collect()
 }
 
 /// The three moments, in the order in which they came: `last operation POST /builds at 12 ms, client gone at 15 ms`.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::journal::{Secrets, printable};
+use crate::journal::{Asker, Secrets, Sought, printable};
 use crate::judge::{Answer, Judgement, Moments, Skipped, Tally, Verdict};
 use crate::spec::{CrashPoint, Question};
 
@@ -134,6 +134,9 @@ pub struct TrialResult {
     /// Client gone, last operation started, authority revoked: in ns since the trial's start.
     #[serde(default, skip_serializing_if = "Moments::is_empty")]
     pub moments: Moments,
+    /// What was looked up or reached for besides the remote, and what came of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sought: Vec<Sought>,
     /// Why the trial is an `error`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -167,6 +170,7 @@ impl TrialResult {
             skipped: judgement.skipped,
             stale_known: judgement.stale_known,
             moments: judgement.moments,
+            sought: judgement.sought,
             error: judgement.error,
             ..Self::bare(name, judgement.verdict.into())
         }
@@ -244,6 +248,7 @@ impl TrialResult {
             skipped: Vec::new(),
             stale_known: Vec::new(),
             moments: Moments::default(),
+            sought: Vec::new(),
             error: None,
             reason: None,
             bundle: None,
@@ -265,9 +270,18 @@ pub fn concealed(judgement: Judgement, secrets: &Secrets) -> Judgement {
         reason: safe(skipped.reason),
         ..skipped
     });
+    let sought = judgement.sought.into_iter().map(|sought| Sought {
+        host: safe(sought.host),
+        by: sought.by.map(|asker| Asker {
+            comm: safe(asker.comm),
+            ..asker
+        }),
+        ..sought
+    });
     Judgement {
         answers: answers.collect(),
         skipped: skipped.collect(),
+        sought: sought.collect(),
         error: judgement.error.map(safe),
         ..judgement
     }
@@ -314,6 +328,7 @@ mod tests {
             skipped: Vec::new(),
             stale_known: Vec::new(),
             moments: Moments::default(),
+            sought: Vec::new(),
             error: None,
         };
         let result = TrialResult::judged(

@@ -255,7 +255,8 @@ mod tests {
                     "question": "eof", "verdict": "held", "because": "It exited.", "evidence": [12, 15], "repeat": 1
                 },
                 {
-                    "question": "helpers", "verdict": "broken", "because": "pid 12 is alive.", "evidence": [12, 15],
+                    "question": "helpers", "verdict": "broken", "codes": ["helpers/alive"], "because": "pid 12 is alive.",
+                    "evidence": [12, 15],
                     "repeat": 3, "unstable": { "held": 19, "broken": 1 }
                 },
             ])

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Results, RunId, SnapshotState, TrialName, TrialResult};
 use crate::journal::Secrets;
-use crate::judge::{Answer, Judgement, Moments, Repeat, Skipped, Verdict, together};
+use crate::judge::{Answer, FINDINGS, Judgement, Moments, Repeat, Skipped, Verdict, together};
 use crate::spec::{CrashPoint, Question};
 
 pub fn name(drill: &str, point: CrashPoint) -> TrialName {
@@ -19,8 +19,15 @@ pub fn answer(question: Question, verdict: Verdict, because: &str) -> Answer {
     Answer {
         question,
         verdict,
+        // Any of those that it can be.
+        codes: FINDINGS
+            .iter()
+            .find(|found| found.verdict == verdict && found.code.question() == Some(question))
+            .map(|found| vec![found.code])
+            .unwrap_or_default(),
         because: because.to_owned(),
         stable: because.to_owned(),
+        by_chance: false,
         evidence: vec![12, 15],
         known: false,
         repeat: None,
@@ -43,6 +50,7 @@ pub fn trial(name: &TrialName, answers: Vec<Answer>) -> TrialResult {
         skipped: Vec::new(),
         stale_known: Vec::new(),
         moments: Moments::default(),
+        sought: Vec::new(),
         error: None,
     };
     let bundle = name.file_stem();
@@ -67,6 +75,7 @@ pub fn unstable() -> TrialResult {
                 skipped: Vec::new(),
                 stale_known: Vec::new(),
                 moments: Moments::default(),
+                sought: Vec::new(),
                 error: None,
             },
             cut_short: false,

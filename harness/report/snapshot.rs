@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use super::atomic;
 use super::outcome::{SnapshotState, TrialResult, TrialVerdict, file_stem};
+use crate::spec::SnapshotForm;
 
 /// The lines of context in a diff, as in `diff -u`.
 const CONTEXT: usize = 3;
@@ -83,11 +84,13 @@ pub fn in_ci() -> bool {
     std::env::var("CI").is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"))
 }
 
-/// The text of a trial that is the same from run to run; `None` for one that was not carried through, since an error
+/// The text of a trial that is the same from run to run: verdicts and codes, and in the full form the stable sentences.
+///
+/// `None` for one that was not carried through, since an error
 /// of ours must never be approved as what the server does.
 ///
-/// It needs the stable sentences, which a result that was read back from a file has not.
-pub fn stable_text(trial: &TrialResult) -> Option<String> {
+/// The full form needs the stable sentences, which a result that was read back from a file has not.
+pub fn stable_text(trial: &TrialResult, form: SnapshotForm) -> Option<String> {
     if matches!(trial.verdict, TrialVerdict::Error | TrialVerdict::Ignored) {
         return None;
     }
@@ -96,7 +99,7 @@ pub fn stable_text(trial: &TrialResult) -> Option<String> {
     answers.sort_by_key(|answer| answer.question);
     for answer in answers {
         // By chance it is there or not.
-        if answer.stable.is_empty() {
+        if answer.by_chance {
             continue;
         }
         let known = if answer.known { " (known)" } else { "" };
@@ -106,8 +109,13 @@ pub fn stable_text(trial: &TrialResult) -> Option<String> {
             answer.question,
             TrialVerdict::from(answer.verdict)
         );
-        for line in answer.stable.lines() {
-            let _ = writeln!(text, "  {line}");
+        for code in &answer.codes {
+            let _ = writeln!(text, "  {code}");
+        }
+        if form == SnapshotForm::Full {
+            for line in answer.stable.lines() {
+                let _ = writeln!(text, "  {line}");
+            }
         }
     }
     let mut skipped: Vec<_> = trial.skipped.iter().collect();
@@ -470,39 +478,37 @@ mod tests {
     fn the_text_says_what_a_reviewer_approves() {
         let run = eventful();
         assert_eq!(
-            stable_text(&run.trials[4]).unwrap(),
+            stable_text(&run.trials[4], SnapshotForm::Codes).unwrap(),
             "\
 trial: notes::idle
 verdict: held
 
 eof: held
-  It held.
 
 helpers: held
-  It held.
 
 quiet: held
-  It held.
 
 secrets: left out
   the server has no credential
 "
         );
+        let broken = stable_text(&run.trials[3], SnapshotForm::Codes).unwrap();
         assert!(
-            stable_text(&run.trials[3])
-                .unwrap()
-                .contains("eof: broken (known)\n")
+            broken.contains("eof: broken (known)\n  eof/still-running\n"),
+            "{broken}"
         );
     }
 
     #[test]
-    fn the_text_uses_the_stable_sentence_and_a_fixed_order() {
+    fn the_full_text_has_the_stable_sentence_and_a_fixed_order() {
         let mut stable = answer(Question::Eof, Verdict::Held, "pid 12 exited");
         stable.stable = "<pid> exited".to_owned();
         let other = answer(Question::Quiet, Verdict::Held, "quiet");
         let point = name("deploy", CrashPoint::Sent);
-        let one = stable_text(&trial(&point, vec![stable.clone(), other.clone()])).unwrap();
-        let two = stable_text(&trial(&point, vec![other, stable])).unwrap();
+        let text = |answers| stable_text(&trial(&point, answers), SnapshotForm::Full).unwrap();
+        let one = text(vec![stable.clone(), other.clone()]);
+        let two = text(vec![other, stable]);
         assert_eq!(one, two);
         assert!(one.contains("<pid> exited") && !one.contains("12"), "{one}");
     }
@@ -510,7 +516,7 @@ secrets: left out
     #[test]
     fn an_error_of_ours_has_no_text_to_approve() {
         let run = eventful();
-        assert_eq!(stable_text(&run.trials[5]), None);
-        assert_eq!(stable_text(&run.trials[0]), None);
+        assert_eq!(stable_text(&run.trials[5], SnapshotForm::Codes), None);
+        assert_eq!(stable_text(&run.trials[0], SnapshotForm::Codes), None);
     }
 }

@@ -9,7 +9,6 @@ use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::UnixStream as StdUnixStream;
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{ExitCode, Stdio};
 use std::sync::Arc;
@@ -25,17 +24,18 @@ use rmcp::service::{
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
 
-use super::message::{Ask, Call, Start, Told};
+use super::message::{Ask, Call, Listing, Start, Told};
 use super::notes::Notes;
 use super::shutdown::shut_down;
-use super::stdin::{OurStdin, Stdin, inode, stdin_of};
+use super::stdin::{OurStdin, Stdin, inode, left_unread, stdin_of};
 use super::teller::{Teller, teller};
+use super::tools;
 use super::transport::{Pipes, Reading, Writing};
-use crate::cell::Pipe;
-use crate::journal::{Exit, Pid, PipeEnd};
+use crate::cell::{Children, Pipe, ended};
+use crate::journal::{Exit, Pid, PipeEnd, Stamp};
 use crate::roles::{self, Role};
 use crate::spec::{Protocol, Sdk, Stream};
 
@@ -144,6 +144,7 @@ impl Client {
                 self.reading.stop();
                 self.tell(Told::ReadingStopped);
             }
+            Ask::ReadOn => self.read_on(),
             Ask::ShutDown { sdk } => {
                 self.shut_down(sdk).await;
                 return Ok(Next::Exit);
@@ -155,8 +156,17 @@ impl Client {
     /// Ends the session as this SDK's client does.
     async fn shut_down(&mut self, sdk: Sdk) {
         self.close(Stream::Stdin).await;
+        // Whoever waits for a server to end reads what it still has to say.
+        self.read_on();
         shut_down(sdk, self.server, self.exited.clone(), &self.tell).await;
         self.tell(Told::ShutDown);
+    }
+
+    /// Reads from the server again, where it had stopped.
+    fn read_on(&self) {
+        if self.reading.go_on() {
+            self.tell(Told::ReadingResumed);
+        }
     }
 
     async fn start(&mut self, start: Start) -> io::Result<()> {
@@ -195,6 +205,7 @@ impl Client {
             .stdin(Stdio::from(server_stdin))
             .stdout(Stdio::from(server_stdout))
             .stderr(server_stderr);
+        let now = Stamp::now();
         let mut server = command.spawn()?;
         // The command holds the server's ends of the pipes; with it gone, the server alone has them.
         drop(command);
@@ -202,24 +213,22 @@ impl Client {
             .id()
             .and_then(|pid| Pid::try_from(pid).ok())
             .unwrap_or_default();
-        self.tell(Told::Started { pid, pipes });
+        self.tell.tell_at(now, Told::Started { pid, pipes });
 
         self.server = pid;
         let (has_exited, exited) = watch::channel(false);
         self.exited = exited;
-        let tell = self.tell.clone();
+        let (tell, stdin) = (self.tell.clone(), Arc::clone(&self.stdin));
         tokio::spawn(async move {
-            if let Ok(status) = server.wait().await {
-                let exit = match (status.code(), status.signal()) {
-                    (Some(code), _) => Exit::Code(code),
-                    (None, signal) => Exit::Signal {
-                        number: signal.unwrap_or_default(),
-                        core: status.core_dumped(),
-                    },
-                };
-                tell.tell(Told::ServerExited { exit });
-                has_exited.send_replace(true);
+            // Who reaps a process is the only one who learns how it ended, and this client can be killed at any moment. So
+            // the harness is told first: the zombie of a client that died before goes to the cell's init, which tells it.
+            if let Some((now, exit)) = end_of(pid).await {
+                let unread = left_unread(&stdin);
+                tell.tell_surely(now, Told::ServerExited { exit, unread })
+                    .await;
             }
+            let _ = server.wait().await;
+            has_exited.send_replace(true);
         });
         if let Some(stderr) = our_stderr {
             let stderr = pipe::Receiver::from_owned_fd(stderr.into())?;
@@ -319,13 +328,11 @@ impl Client {
     }
 
     async fn list_tools(&self, times: u32) {
-        for _ in 0..times {
-            if let Some(service) = &self.service {
-                // A server that fails here fails at its calls, where it is seen.
-                let _ = service.list_tools(None).await;
-            }
-        }
-        self.tell(Told::ToolsListed);
+        let (tools, listing) = match &self.service {
+            Some(service) => tools::list(service, times).await,
+            None => (Vec::new(), Listing::Refused),
+        };
+        self.tell(Told::ToolsListed { tools, listing });
     }
 
     /// Sends the call and does not wait: the transport tells when it was written, and when it was answered.
@@ -354,7 +361,11 @@ impl Client {
     async fn close(&mut self, stream: Stream) {
         match stream {
             Stream::Stdin => {
-                self.stdin.lock().await.take();
+                // What the server does on EOF comes after this.
+                let mut stdin = self.stdin.lock().await;
+                let now = Stamp::now();
+                stdin.take();
+                return self.tell.tell_at(now, Told::Closed { stream });
             }
             Stream::Stdout => end(self.stdout_reader.take()).await,
             Stream::Stderr => end(self.stderr_reader.take()).await,
@@ -388,6 +399,17 @@ fn collector(file: &Path) -> io::Result<File> {
         .open(file)
 }
 
+/// When and how a child ended. It remains a zombie.
+async fn end_of(pid: Pid) -> Option<(Stamp, Exit)> {
+    let (tell, told) = oneshot::channel();
+    // Not one of the runtime's threads: the client would wait for it when it ends itself.
+    std::thread::spawn(move || {
+        let ended = ended(Children::Awaited(pid)).ok().flatten();
+        let _ = tell.send(ended.map(|(_, exit)| (Stamp::now(), exit)));
+    });
+    told.await.ok().flatten()
+}
+
 /// Ends a reader, and so closes the pipe that it owns.
 async fn end(reader: Option<AbortHandle>) {
     if let Some(reader) = reader {
@@ -403,8 +425,9 @@ async fn read_stderr(mut stderr: impl AsyncRead + Unpin, tell: Teller) {
     let mut bytes = 0;
     while let Ok(read @ 1..) = stderr.read(&mut chunk).await {
         bytes += read as u64;
+        let now = Stamp::now();
         let text = String::from_utf8_lossy(&chunk[..read]).into_owned();
-        tell.tell_bulk(Told::Stderr { text }, read).await;
+        tell.tell_bulk(now, Told::Stderr { text }, read).await;
     }
     tell.tell(Told::StderrEnded { bytes });
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::journal::{Event, Journal, Place, Session, Way, excerpt, printable};
+use crate::journal::{Event, Journal, Place, Session, Stamp, Way, excerpt, printable};
 
 /// More stderr than this is counted and searched, and not kept.
 const MOST_STDERR: u64 = 8 * 1024 * 1024;
@@ -62,13 +62,13 @@ impl Keep {
         })
     }
 
-    pub fn line(&mut self, way: Way, text: &str) -> io::Result<()> {
+    pub fn line(&mut self, at: Stamp, way: Way, text: &str) -> io::Result<()> {
         if way == Way::FromServer {
             self.search(text, Place::Stdout, "a line of stdout");
         }
         let line = &self.journal.secrets().conceal(text);
         let text = serde_json::to_string(&TranscriptLine {
-            at: self.journal.now(),
+            at: self.journal.since_start(at),
             way,
             line,
         })?;
@@ -103,6 +103,12 @@ impl Keep {
     pub fn close(&mut self) -> io::Result<()> {
         let rest = std::mem::take(&mut self.unfinished);
         let kept = self.keep_stderr(&rest);
+        if self.stderr_bytes > 0 {
+            self.journal.append(Event::StderrKept {
+                session: self.session,
+                tail: self.tail(),
+            });
+        }
         let mut places = vec!["stdout".to_owned()];
         places.extend(self.stderr.as_ref().map(|_| "stderr".to_owned()));
         self.journal.append(Event::SecretsSought {
@@ -217,6 +223,12 @@ pub fn gather_stderr(
         bytes: bytes.len() as u64,
     });
     let text = secrets.conceal(&String::from_utf8_lossy(bytes));
+    if !bytes.is_empty() {
+        journal.append(Event::StderrKept {
+            session,
+            tail: last(&printable(&text), TAIL).trim().to_owned(),
+        });
+    }
     let most = usize::try_from(MOST_STDERR).unwrap_or(usize::MAX);
     let end = (0..=text.len().min(most))
         .rev()

@@ -16,15 +16,17 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
 use super::keep::{Keep, tail_of};
-use super::message::{Ask, Call, Leading, Start, Told, Write};
+use super::message::{Ask, Call, Leading, Listing, Start, Timed, Told, Write};
 use super::notes::Noting;
 use super::pump::{Pump, Shared, lock};
-use super::shim::{GATED, PLAIN};
+use super::shim::Light;
 use crate::cell::gate::{Handed, take_over};
-use crate::cell::{CellError, Gate, Line, Pipe, Scene, Spawn};
-use crate::journal::{CallRole, Event, Journal, Pid, PipeEnd, Session, SessionFault, excerpt};
+use crate::cell::{CellError, Fence, Gate, Line, Pipe, Scene, Spawn};
+use crate::journal::{
+    CallRole, Event, Journal, Pid, PipeEnd, Session, SessionFault, Stamp, excerpt,
+};
 use crate::roles::Role;
-use crate::spec::{Protocol, Sdk, StdinKind, Stream};
+use crate::spec::{Protocol, Sdk, Span, StdinKind, Stream};
 
 /// Starting the client and the shim is ours: it takes milliseconds, on a loaded machine more.
 const STARTED_WITHIN: Duration = Duration::from_secs(30);
@@ -60,6 +62,8 @@ pub struct Opening {
     pub bundle: PathBuf,
     /// A folder for the shim's socket; its path must be short (unix(7): 108 bytes).
     pub scratch: PathBuf,
+    /// What the server must enter before it runs.
+    pub fence: Option<Fence>,
     /// The system calls of the server's processes are seen.
     pub gated: Option<Gated>,
     /// A file that the server's stderr goes to, in place of a pipe to the client.
@@ -96,7 +100,7 @@ pub struct LiveSession {
     server: Pid,
     pipes: Vec<Pipe>,
     asks: OwnedWriteHalf,
-    told: mpsc::UnboundedReceiver<Told>,
+    told: mpsc::UnboundedReceiver<Timed>,
     pump: JoinHandle<()>,
     shared: Arc<Mutex<Shared>>,
     gate: Option<Gate>,
@@ -122,6 +126,7 @@ impl LiveSession {
             leak_stdin_to,
             bundle,
             scratch,
+            fence,
             gated,
             stderr,
             noting,
@@ -196,7 +201,7 @@ impl LiveSession {
         };
         live.ask(&Ask::Start(start)).await?;
         let executed = live
-            .wait_for_server(&listener, argv, &command_place, gated, deadline)
+            .wait_for_server(&listener, argv, &command_place, (fence, gated), deadline)
             .await;
         let _ = std::fs::remove_file(&shim);
         if executed? {
@@ -214,14 +219,12 @@ impl LiveSession {
         listener: &UnixListener,
         argv: Vec<String>,
         command_place: &str,
-        gated: Option<Gated>,
+        (fence, gated): (Option<Fence>, Option<Gated>),
         deadline: Instant,
     ) -> Result<bool, SessionError> {
         loop {
-            match timeout_at(deadline, self.told.recv())
-                .await
-                .map_err(|_| SessionError::TooSlow)?
-            {
+            let heard = timeout_at(deadline, self.told.recv()).await;
+            match heard.map_err(|_| SessionError::TooSlow)?.map(|it| it.told) {
                 Some(Told::Started { pid, pipes }) => {
                     (self.server, self.pipes) = (pid, pipes);
                     break;
@@ -242,26 +245,31 @@ impl LiveSession {
                 let byte = shim.read_u8().await?;
                 pid.push(char::from(byte));
             }
-            shim.write_all(&[if gated.is_some() { GATED } else { PLAIN }])
-                .await?;
+            let light = Light {
+                is_gated: gated.is_some(),
+                fence,
+            };
+            shim.write_all(light.line()?.as_bytes()).await?;
             let gate = match gated {
                 Some(gated) => self.open_gate(&mut shim, gated).await?,
                 None => None,
             };
-            let mut refusal = String::new();
-            shim.read_to_string(&mut refusal).await?;
-            io::Result::Ok((refusal, gate))
+            let mut last = String::new();
+            shim.read_to_string(&mut last).await?;
+            io::Result::Ok((last, gate))
         };
-        let (refusal, gate) = timeout_at(deadline, meet)
+        let (last, gate) = timeout_at(deadline, meet)
             .await
             .map_err(|_| SessionError::TooSlow)??;
         self.gate = gate;
+        let (at, refusal) = last_of_shim(&last)?;
         if refusal.is_empty() {
-            self.journal.append(Event::ServerStarted {
+            let started = Event::ServerStarted {
                 session: self.session,
                 pid: self.server,
                 argv,
-            });
+            };
+            self.journal.append_at(at, started);
             return Ok(true);
         }
         let command = argv.first().cloned().unwrap_or_default();
@@ -320,15 +328,20 @@ impl LiveSession {
     pub async fn handshake(
         &mut self,
         protocol: Protocol,
-        within: Duration,
+        within: Span,
     ) -> Result<bool, SessionError> {
-        let deadline = Instant::now() + within;
+        let deadline = Instant::now() + within.0;
         self.ask(&Ask::Handshake { protocol }).await?;
         let mut ended = None;
         loop {
-            match timeout_at(deadline, self.told.recv()).await {
+            let heard = timeout_at(deadline, self.told.recv()).await;
+            let at = match &heard {
+                Ok(Some(timed)) => timed.at,
+                _ => Stamp::now(),
+            };
+            match heard.map(|timed| timed.map(|it| it.told)) {
                 Err(_) => {
-                    let detail = format!("no answer came within {} s", within.as_secs());
+                    let detail = format!("no answer came within {within}");
                     self.failed(SessionFault::TimedOut, detail);
                     return Ok(false);
                 }
@@ -338,12 +351,13 @@ impl LiveSession {
                     name,
                     version,
                 })) => {
-                    self.journal.append(Event::Handshaken {
+                    let handshaken = Event::Handshaken {
                         session: self.session,
                         protocol,
                         server_name: excerpt(&name, 200),
                         server_version: excerpt(&version, 200),
-                    });
+                    };
+                    self.journal.append_at(at, handshaken);
                     return Ok(true);
                 }
                 Ok(Some(Told::NotHandshaken { because })) => {
@@ -363,7 +377,7 @@ impl LiveSession {
                     }
                     return Ok(false);
                 }
-                Ok(Some(Told::ServerExited { exit })) => ended = Some(exit),
+                Ok(Some(Told::ServerExited { exit, .. })) => ended = Some(exit),
                 Ok(Some(_)) => {}
             }
         }
@@ -372,20 +386,37 @@ impl LiveSession {
     async fn exit_soon(&mut self) -> Option<crate::journal::Exit> {
         let deadline = Instant::now() + STDERR_WITHIN;
         loop {
-            match timeout_at(deadline, self.told.recv()).await {
-                Ok(Some(Told::ServerExited { exit })) => return Some(exit),
+            let heard = timeout_at(deadline, self.told.recv()).await;
+            match heard.map(|timed| timed.map(|it| it.told)) {
+                Ok(Some(Told::ServerExited { exit, .. })) => return Some(exit),
                 Ok(Some(_)) => {}
                 Ok(None) | Err(_) => return None,
             }
         }
     }
 
-    /// A few requests that change nothing, so that the ids of this session are not those of the session before.
-    pub async fn shift_ids(&mut self, times: u32, deadline: Instant) -> Result<(), SessionError> {
+    /// Asks for the tools, and writes down what the first answer has. It changes nothing, so that more than one request
+    /// makes the ids of this session other than those of the session before.
+    pub async fn list_tools(
+        &mut self,
+        times: u32,
+        deadline: Instant,
+    ) -> Result<Listing, SessionError> {
         self.ask(&Ask::ListTools { times }).await?;
         loop {
-            match timeout_at(deadline, self.told.recv()).await {
-                Ok(Some(Told::ToolsListed)) | Err(_) => return Ok(()),
+            let heard = timeout_at(deadline, self.told.recv()).await;
+            match heard.map(|timed| timed.map(|it| it.told)) {
+                Ok(Some(Told::ToolsListed { tools, listing })) => {
+                    if matches!(listing, Listing::Whole | Listing::Part) {
+                        self.journal.append(Event::ToolsListed {
+                            session: self.session,
+                            tools,
+                            whole: listing == Listing::Whole,
+                        });
+                    }
+                    return Ok(listing);
+                }
+                Err(_) => return Ok(Listing::Unanswered),
                 Ok(Some(_)) => {}
                 Ok(None) => return Err(SessionError::ClientGone),
             }
@@ -426,6 +457,11 @@ impl LiveSession {
         self.ask(&Ask::StopReading).await
     }
 
+    /// The client, alive, reads on from the server's stdout. `reading-resumed` follows where it had stopped.
+    pub async fn read_on(&mut self) -> Result<(), SessionError> {
+        self.ask(&Ask::ReadOn).await
+    }
+
     /// The client shuts the server down as this SDK does, and exits.
     pub async fn shut_down(&mut self, sdk: Sdk) -> Result<(), SessionError> {
         self.ask(&Ask::ShutDown { sdk }).await
@@ -448,6 +484,28 @@ impl LiveSession {
         Ok(())
     }
 
+    pub fn session(&self) -> Session {
+        self.session
+    }
+
+    /// Whether the server's stderr goes through the client, which tells of its end.
+    pub fn reads_stderr(&self) -> bool {
+        self.stderr.is_none()
+    }
+
+    /// The end of the server's stderr, as far as it has come.
+    pub fn stderr_tail(&self) -> String {
+        match &self.stderr {
+            Some(file) => tail_of(file, &self.journal),
+            None => lock(&self.shared).stderr_tail.clone(),
+        }
+    }
+
+    /// Bytes that the server left unread in its stdin when it closed its stdout, or ended.
+    pub fn left_unread(&self) -> Option<u64> {
+        lock(&self.shared).unread
+    }
+
     pub fn client(&self) -> Pid {
         self.client
     }
@@ -462,15 +520,11 @@ impl LiveSession {
 
     /// Appends `session-failed` with the end of stderr.
     pub fn failed(&self, fault: SessionFault, detail: impl Into<String>) {
-        let stderr_tail = match &self.stderr {
-            Some(file) => tail_of(file, &self.journal),
-            None => lock(&self.shared).stderr_tail.clone(),
-        };
         self.journal.append(Event::SessionFailed {
             session: self.session,
             fault,
             detail: detail.into(),
-            stderr_tail,
+            stderr_tail: self.stderr_tail(),
         });
     }
 
@@ -484,6 +538,24 @@ impl LiveSession {
             other => Ok(other?),
         }
     }
+}
+
+/// A session that is not brought to its end has written all the same.
+impl Drop for LiveSession {
+    fn drop(&mut self) {
+        let tail = lock(&self.shared).stderr_tail.clone();
+        if !self.pump.is_finished() && !tail.is_empty() {
+            let session = self.session;
+            self.journal.append(Event::StderrKept { session, tail });
+        }
+    }
+}
+
+/// What the shim told last: when it was about to become the server, and why it did not, if it did not.
+fn last_of_shim(told: &str) -> io::Result<(Stamp, &str)> {
+    let ended = || io::Error::other("the shim ended before it became the server");
+    let (at, refusal) = told.split_once('\n').ok_or_else(ended)?;
+    Ok((serde_json::from_str(at)?, refusal))
 }
 
 /// Whether a path is short enough for the shim's socket.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::notes::Noting;
 use crate::cell::Pipe;
-use crate::journal::{AnswerShape, Exit, LineShape, Pid, Way};
+use crate::journal::{AnswerShape, Exit, LineShape, Pid, Stamp, Way};
 use crate::spec::{Protocol, Sdk, Signal, StdinKind, Stream};
 
 /// From the harness to the client.
@@ -19,7 +19,7 @@ pub enum Ask {
     Handshake {
         protocol: Protocol,
     },
-    /// Ask for the tools this many times: shifts the JSON-RPC ids.
+    /// Ask for the tools this many times: each after the first shifts the JSON-RPC ids, and that is all.
     ListTools {
         times: u32,
     },
@@ -30,6 +30,8 @@ pub enum Ask {
     },
     /// Read nothing more from the server's stdout, and keep it open.
     StopReading,
+    /// Read on.
+    ReadOn,
     /// End the session as this SDK's client does, and exit.
     ShutDown {
         sdk: Sdk,
@@ -64,6 +66,19 @@ pub enum Leading {
     Session,
 }
 
+/// What came of asking for the tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Listing {
+    /// All that there are.
+    Whole,
+    /// There are more than are asked for.
+    Part,
+    /// An error, or what is no list.
+    Refused,
+    /// No answer came in time.
+    Unanswered,
+}
+
 /// How to start the server.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Start {
@@ -93,6 +108,13 @@ pub struct Call {
     pub id: String,
     pub traceparent: String,
     pub write: Write,
+}
+
+/// What the client tells, with the time at which it happened. What waits on its way happened no later for that.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Timed {
+    pub at: Stamp,
+    pub told: Told,
 }
 
 /// From the client to the harness.
@@ -134,7 +156,11 @@ pub enum Told {
     NotHandshaken {
         because: String,
     },
-    ToolsListed,
+    /// What the first list of them has.
+    ToolsListed {
+        tools: Vec<String>,
+        listing: Listing,
+    },
     Stderr {
         text: String,
     },
@@ -143,6 +169,8 @@ pub enum Told {
     },
     StdoutEnded {
         torn: u64,
+        /// Bytes in the server's stdin that nobody has read; absent where the kernel does not tell.
+        unread: Option<u64>,
     },
     Closed {
         stream: Stream,
@@ -159,6 +187,7 @@ pub enum Told {
     /// The call's line was written, and nothing in the server's stdin is unread any more.
     CallTaken,
     ReadingStopped,
+    ReadingResumed,
     /// The client, which shuts the server down, has sent it a signal.
     Signalled {
         signal: Signal,
@@ -168,6 +197,8 @@ pub enum Told {
     ShutDown,
     ServerExited {
         exit: Exit,
+        /// As with `StdoutEnded`.
+        unread: Option<u64>,
     },
 }
 

@@ -19,9 +19,10 @@ pub(crate) mod shim;
 mod shutdown;
 mod stdin;
 mod teller;
+mod tools;
 mod transport;
 
 pub use keep::{file_stem, gather_stderr};
 pub use live::{Gated, Issue, LiveSession, Opening, SessionError, fits_a_socket};
-pub use message::{Leading, Write};
+pub use message::{Leading, Listing, Write};
 pub use notes::Noting;

@@ -9,9 +9,9 @@ use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::mpsc;
 
 use super::keep::Keep;
-use super::message::Told;
+use super::message::{Timed, Told};
 use crate::journal::{
-    AnswerShape, CallRole, Event, Journal, LineShape, Pid, Session, Way, excerpt,
+    AnswerShape, CallRole, Event, Journal, LineShape, Pid, Session, Stamp, Way, excerpt,
 };
 use crate::spec::Stream;
 
@@ -24,6 +24,8 @@ pub(super) struct Shared {
     pub issued: HashMap<String, CallRole>,
     pub stderr_tail: String,
     pub server: Option<Pid>,
+    /// What the server left unread in its stdin when it closed its stdout, or ended.
+    pub unread: Option<u64>,
 }
 
 /// Reads what the client tells, appends it, and passes on what the session waits for.
@@ -32,7 +34,7 @@ pub(super) struct Pump {
     pub journal: Journal,
     pub keep: Keep,
     pub shared: Arc<Mutex<Shared>>,
-    pub pass: mpsc::UnboundedSender<Told>,
+    pub pass: mpsc::UnboundedSender<Timed>,
 }
 
 impl Pump {
@@ -40,12 +42,12 @@ impl Pump {
         let mut lines = BufReader::new(reads).lines();
         let mut failure = None;
         while let Ok(Some(line)) = lines.next_line().await {
-            let Ok(told) = serde_json::from_str::<Told>(&line) else {
+            let Ok(timed) = serde_json::from_str::<Timed>(&line) else {
                 continue;
             };
-            failure = self.note(&told).err().or(failure);
-            if !told.is_bulk() {
-                let _ = self.pass.send(told);
+            failure = self.note(&timed).err().or(failure);
+            if !timed.told.is_bulk() {
+                let _ = self.pass.send(timed);
             }
         }
         failure = self.keep.close().err().or(failure);
@@ -59,9 +61,11 @@ impl Pump {
         });
     }
 
-    fn note(&mut self, told: &Told) -> io::Result<()> {
+    fn note(&mut self, timed: &Timed) -> io::Result<()> {
         let session = self.session;
-        match told {
+        let at = timed.at;
+        let append = |event| self.journal.append_at(at, event);
+        match &timed.told {
             Told::Line {
                 way,
                 shape,
@@ -70,9 +74,9 @@ impl Pump {
                 method,
                 text,
             } => {
-                self.keep.line(*way, text)?;
+                self.keep.line(at, *way, text)?;
                 let noise = *shape == LineShape::Noise;
-                self.journal.append(Event::LinePassed {
+                append(Event::LinePassed {
                     session,
                     way: *way,
                     shape: *shape,
@@ -82,22 +86,25 @@ impl Pump {
                     excerpt: noise.then(|| excerpt(text, 200)),
                 });
                 if *way == Way::ToServer && method.as_deref() == Some("tools/call") {
-                    self.note_issued(id.as_deref().unwrap_or_default());
+                    self.note_issued(at, id.as_deref().unwrap_or_default());
                 }
             }
-            Told::Answer { id, shape, text } => self.note_answer(id, *shape, text),
+            Told::Answer { id, shape, text } => self.note_answer(at, id, *shape, text),
             Told::Stderr { text } => {
                 self.keep.stderr(text)?;
                 lock(&self.shared).stderr_tail = self.keep.tail();
             }
             Told::StderrEnded { bytes } => {
-                self.journal.append(Event::StderrEnded {
+                append(Event::StderrEnded {
                     session,
                     bytes: *bytes,
                 });
             }
-            Told::StdoutEnded { torn } => {
-                self.journal.append(Event::StdoutEnded {
+            Told::StdoutEnded { torn, unread } => {
+                let mut shared = lock(&self.shared);
+                shared.unread = unread.or(shared.unread);
+                drop(shared);
+                append(Event::StdoutEnded {
                     session,
                     torn: *torn,
                 });
@@ -108,48 +115,51 @@ impl Pump {
                     Stream::Stdout => "stdout",
                     Stream::Stderr => "stderr",
                 };
-                self.journal.append(Event::ClientClosed {
+                append(Event::ClientClosed {
                     session,
                     stream: stream.to_owned(),
                 });
             }
             Told::SiblingStarted { pid, argv } => {
-                self.journal.append(Event::SiblingStarted {
+                append(Event::SiblingStarted {
                     session,
                     pid: *pid,
                     argv: argv.clone(),
                 });
             }
-            Told::ServerExited { exit } => {
-                if let Some(pid) = lock(&self.shared).server {
-                    self.journal.append(Event::ProcessExited {
-                        pid,
-                        exit: *exit,
-                        comm: None,
-                    });
+            Told::ServerExited { exit, unread } => {
+                let mut shared = lock(&self.shared);
+                shared.unread = unread.or(shared.unread);
+                let server = shared.server;
+                drop(shared);
+                if let Some(pid) = server {
+                    self.journal.append_exit(at, pid, *exit, None);
                 }
             }
             Told::CallTorn { bytes, of } => {
-                self.journal.append(Event::CallTorn {
+                append(Event::CallTorn {
                     session,
                     bytes: *bytes,
                     of: *of,
                 });
             }
             Told::CallUnread { bytes } => {
-                self.journal.append(Event::CallUnread {
+                append(Event::CallUnread {
                     session,
                     bytes: *bytes,
                 });
             }
             Told::CallTaken => {
-                self.journal.append(Event::CallTaken { session });
+                append(Event::CallTaken { session });
             }
             Told::ReadingStopped => {
-                self.journal.append(Event::ReadingStopped { session });
+                append(Event::ReadingStopped { session });
+            }
+            Told::ReadingResumed => {
+                append(Event::ReadingResumed { session });
             }
             Told::Signalled { signal, group } => {
-                self.journal.append(Event::ClientSignalled {
+                append(Event::ClientSignalled {
                     session,
                     signal: *signal,
                     group: *group,
@@ -160,36 +170,38 @@ impl Pump {
             | Told::Handshaken { .. }
             | Told::NotHandshaken { .. }
             | Told::ShutDown
-            | Told::ToolsListed => {}
+            | Told::ToolsListed { .. } => {}
         }
         Ok(())
     }
 
-    fn note_issued(&self, rpc_id: &str) {
+    fn note_issued(&self, at: Stamp, rpc_id: &str) {
         let mut shared = lock(&self.shared);
         if let Some((role, tool, call)) = shared.asked.pop_front() {
             shared.issued.insert(rpc_id.to_owned(), role);
             drop(shared);
-            self.journal.append(Event::CallIssued {
+            let issued = Event::CallIssued {
                 session: self.session,
                 role,
                 tool,
                 call,
                 rpc_id: rpc_id.to_owned(),
-            });
+            };
+            self.journal.append_at(at, issued);
         }
     }
 
-    fn note_answer(&self, rpc_id: &str, shape: AnswerShape, text: &str) {
+    fn note_answer(&self, at: Stamp, rpc_id: &str, shape: AnswerShape, text: &str) {
         let role = lock(&self.shared).issued.remove(rpc_id);
         if let Some(role) = role {
-            self.journal.append(Event::CallAnswered {
+            let answered = Event::CallAnswered {
                 session: self.session,
                 role,
                 rpc_id: rpc_id.to_owned(),
                 shape,
                 text: text.to_owned(),
-            });
+            };
+            self.journal.append_at(at, answered);
         }
     }
 }

@@ -1,24 +1,43 @@
 //! The shim: started by the client as the server, tells the harness its pid, and becomes the server.
 //!
-//! Same pid, no process in between, any client. The socket closes by itself when the server's program takes over
-//! (`O_CLOEXEC`): an empty end tells the harness that execve(2) succeeded, anything else is the reason why not.
+//! Same pid, no process in between, any client. The last that it tells is the time, and then the socket closes by itself
+//! when the server's program takes over (`O_CLOEXEC`): nothing more tells the harness that execve(2) succeeded, anything
+//! else is the reason why not.
 //!
 //! Where the server's system calls are to be seen, this is where the filter is installed: the server is this process.
 
 use std::ffi::OsString;
-use std::io::{Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
+use serde::{Deserialize, Serialize};
+
 use super::message::Leading;
-use crate::cell::gate;
+use crate::cell::{Fence, gate};
+use crate::journal::Stamp;
 
-/// The harness's light: become the server.
-pub(super) const PLAIN: u8 = b'!';
+/// The harness's light, a line: become the server.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Light {
+    /// Its system calls are seen.
+    pub is_gated: bool,
+    /// What it must enter before.
+    pub fence: Option<Fence>,
+}
 
-/// The same, with the server's system calls seen.
-pub(super) const GATED: u8 = b'g';
+impl Light {
+    pub fn line(&self) -> io::Result<String> {
+        Ok(serde_json::to_string(self)? + "\n")
+    }
+
+    fn read(harness: &UnixStream) -> io::Result<Self> {
+        let mut line = String::new();
+        BufReader::new(harness).read_line(&mut line)?;
+        Ok(serde_json::from_str(&line)?)
+    }
+}
 
 impl Leading {
     const ALL: [Self; 3] = [Self::Nothing, Self::Group, Self::Session];
@@ -63,20 +82,29 @@ pub(crate) fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         return ExitCode::from(126);
     }
     // The green light: the harness has noted the pid before the server can do anything.
-    let mut light = [0_u8; 1];
-    if harness.read_exact(&mut light).is_err() {
+    let Ok(light) = Light::read(&harness) else {
         return ExitCode::from(126);
-    }
-    if light == [GATED] {
+    };
+    if light.is_gated {
         // From here on the harness sees this process's system calls, the execve below among them. The descriptor is kept
         // until then; the server's program does not get it (`O_CLOEXEC`).
         let listener = gate::install();
         if gate::hand_over(&harness, &listener).is_err() {
             return ExitCode::from(126);
         }
-        return become_server(&mut harness, &program, arguments);
+    }
+    if let Some(fence) = light.fence
+        && let Err(error) = fence.enter()
+    {
+        let _ = tell_time(&mut harness);
+        let _ = write!(harness, "{error}");
+        return ExitCode::from(126);
     }
     become_server(&mut harness, &program, arguments)
+}
+
+fn tell_time(harness: &mut UnixStream) -> io::Result<()> {
+    writeln!(harness, "{}", serde_json::to_string(&Stamp::now())?)
 }
 
 fn become_server(
@@ -84,6 +112,10 @@ fn become_server(
     program: &OsString,
     arguments: impl Iterator<Item = OsString>,
 ) -> ExitCode {
+    // What the server does comes after this.
+    if tell_time(harness).is_err() {
+        return ExitCode::from(126);
+    }
     // `exec` gives signals back their default actions, as a client that spawns directly would.
     let error = Command::new(program).args(arguments).exec();
     let _ = write!(harness, "{error}");

@@ -44,6 +44,7 @@ pub(super) async fn shut_down(
         }
         let to = NixPid::from_raw(server);
         let send = if group { killpg } else { kill };
+        // Told before it is sent, since it may end the session in this very moment.
         tell.tell(Told::Signalled { signal, group });
         // It may end by itself in this very moment.
         let _ = send(to, NixSignal::from(signal));

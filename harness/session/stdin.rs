@@ -5,13 +5,12 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::sync::Arc;
 
-use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::sync::Mutex;
 
 use crate::cell::{self, Pipe};
-use crate::journal::PipeEnd;
+use crate::journal::{PipeEnd, Stamp};
 use crate::spec::StdinKind;
 
 /// A new pipe takes so much (pipe(7)); a longer line needs a reader, or a larger pipe.
@@ -20,6 +19,11 @@ const USUAL_PIPE: usize = 64 * 1024;
 /// The write end of the server's stdin; empty once the client has closed it.
 pub(super) type Stdin = Arc<Mutex<Option<Writer>>>;
 
+/// How much of what the client wrote was left unread; `None` where it has closed its end, still writes, or cannot know.
+pub(super) fn left_unread(stdin: &Stdin) -> Option<u64> {
+    stdin.try_lock().ok()?.as_ref()?.left_unread()
+}
+
 /// Writes to the server's stdin.
 pub(super) enum Writer {
     Pipe(pipe::Sender),
@@ -27,10 +31,27 @@ pub(super) enum Writer {
 }
 
 impl Writer {
-    pub async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            Self::Pipe(pipe) => pipe.write_all(bytes).await,
-            Self::Socket(socket) => socket.write_all(bytes).await,
+    /// Writes all of it, and returns when the last of it was written: right before the write that took it.
+    pub async fn write(&mut self, bytes: &[u8]) -> io::Result<Stamp> {
+        let mut rest = bytes;
+        loop {
+            match self {
+                Self::Pipe(pipe) => pipe.writable().await?,
+                Self::Socket(socket) => socket.writable().await?,
+            }
+            let now = Stamp::now();
+            let written = match self {
+                Self::Pipe(pipe) => pipe.try_write(rest),
+                Self::Socket(socket) => socket.try_write(rest),
+            };
+            match written {
+                Ok(written) => rest = &rest[written..],
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+            if rest.is_empty() {
+                return Ok(now);
+            }
         }
     }
 
@@ -41,6 +62,15 @@ impl Writer {
             && let Ok(size) = i32::try_from(bytes.saturating_add(USUAL_PIPE))
         {
             let _ = nix::fcntl::fcntl(pipe.as_fd(), nix::fcntl::FcntlArg::F_SETPIPE_SZ(size));
+        }
+    }
+
+    /// How much of what was written was left unread by a reader who may have gone: what is in a pipe stays in it. What was
+    /// in a socket goes with its reader, and then nobody can tell.
+    pub fn left_unread(&self) -> Option<u64> {
+        match self {
+            Self::Pipe(_) => self.unread().ok(),
+            Self::Socket(_) => None,
         }
     }
 

@@ -4,9 +4,10 @@ use std::io;
 use std::sync::Arc;
 
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-use super::message::Told;
+use super::message::{Timed, Told};
+use crate::journal::Stamp;
 
 /// Of what a server writes, this much may be on its way to the harness. A server that floods is read at the speed at which
 /// the harness keeps what comes, and the client does not grow.
@@ -20,9 +21,11 @@ pub(super) struct Teller {
 }
 
 struct Thing {
-    told: Told,
+    timed: Timed,
     /// The room that it takes up until it is passed on.
     _room: Option<OwnedSemaphorePermit>,
+    /// Whose other end shows that it is passed on.
+    _passing: Option<oneshot::Sender<()>>,
 }
 
 /// What is told and not yet passed on.
@@ -35,22 +38,44 @@ pub(super) fn teller() -> (Teller, Things) {
 }
 
 impl Teller {
-    /// Tells something of the client's own.
+    /// Tells something of the client's own that happens now.
     pub fn tell(&self, told: Told) {
-        self.send(told, None);
+        self.tell_at(Stamp::now(), told);
     }
 
-    /// Tells what a server wrote, once there is room for it.
-    pub async fn tell_bulk(&self, told: Told, bytes: usize) {
+    /// The same of something that has happened.
+    pub fn tell_at(&self, at: Stamp, told: Told) {
+        self.send(Timed { at, told }, None, None);
+    }
+
+    /// The same, and returns when it is passed on: from then on it is told, whatever becomes of the client.
+    pub async fn tell_surely(&self, at: Stamp, told: Told) {
+        let (passing, passed) = oneshot::channel();
+        self.send(Timed { at, told }, None, Some(passing));
+        // An error says that the other end is gone, which is what is waited for.
+        let _ = passed.await;
+    }
+
+    /// Tells what a server wrote and the client has read at `at`, once there is room for it.
+    pub async fn tell_bulk(&self, at: Stamp, told: Told, bytes: usize) {
         let room = u32::try_from(bytes.min(ON_ITS_WAY)).unwrap_or(u32::MAX);
         // The semaphore is never closed.
         let room = Arc::clone(&self.room).acquire_many_owned(room).await.ok();
-        self.send(told, room);
+        self.send(Timed { at, told }, room, None);
     }
 
-    fn send(&self, told: Told, room: Option<OwnedSemaphorePermit>) {
+    fn send(
+        &self,
+        timed: Timed,
+        room: Option<OwnedSemaphorePermit>,
+        passing: Option<oneshot::Sender<()>>,
+    ) {
         // Without a harness there is nobody to tell.
-        let _ = self.things.send(Thing { told, _room: room });
+        let _ = self.things.send(Thing {
+            timed,
+            _room: room,
+            _passing: passing,
+        });
     }
 }
 
@@ -58,10 +83,10 @@ impl Things {
     /// Writes each thing as a line, until the harness has gone, or the last thing is written.
     pub async fn pass_on(mut self, mut harness: impl AsyncWrite + Unpin) -> io::Result<()> {
         while let Some(thing) = self.0.recv().await {
-            let mut line = serde_json::to_vec(&thing.told)?;
+            let mut line = serde_json::to_vec(&thing.timed)?;
             line.push(b'\n');
             harness.write_all(&line).await?;
-            if matches!(thing.told, Told::ShutDown) {
+            if matches!(thing.timed.told, Told::ShutDown) {
                 break;
             }
         }

@@ -18,10 +18,10 @@ use tokio::sync::{mpsc, watch};
 
 use super::message::{Told, Write};
 use super::notes::Notes;
-use super::stdin::Stdin;
+use super::stdin::{Stdin, left_unread};
 use super::teller::Teller;
 use crate::cell;
-use crate::journal::{AnswerShape, LineShape, Way, excerpt};
+use crate::journal::{AnswerShape, LineShape, Stamp, Way, excerpt};
 
 /// A longer line is not a message but a flood: it is told as noise and passed over.
 const LONGEST_LINE: usize = 16 * 1024 * 1024;
@@ -51,17 +51,25 @@ impl Writing {
 
 /// Whether stdout is read on.
 #[derive(Clone, Default)]
-pub(super) struct Reading(Arc<watch::Sender<bool>>);
+pub(super) struct Reading {
+    stopped: Arc<watch::Sender<bool>>,
+}
 
 impl Reading {
     /// From here on nothing is read any more.
     pub fn stop(&self) {
-        self.0.send_replace(true);
+        self.stopped.send_replace(true);
     }
 
-    async fn stopped(&self) {
+    /// Whether it had been stopped.
+    pub fn go_on(&self) -> bool {
+        self.stopped.send_replace(false)
+    }
+
+    async fn becomes(&self, wanted: bool) {
         // The sender is ours.
-        let _ = self.0.subscribe().wait_for(|stopped| *stopped).await;
+        let mut stopped = self.stopped.subscribe();
+        drop(stopped.wait_for(|stopped| *stopped == wanted).await);
     }
 }
 
@@ -75,9 +83,43 @@ pub(super) struct Pipes {
     outstanding: Outstanding,
     writing: Arc<Writing>,
     tell: Teller,
+    /// The question which revision the server speaks, once it is given up.
+    probe: Option<Probe>,
+}
+
+/// An older server that starts slowly answers `server/discover` with an error when rmcp has long begun to `initialize`. rmcp
+/// would take that for the end of the session.
+struct Probe {
+    id: String,
+    given_up: bool,
+}
+
+impl Probe {
+    fn is_answered_by(&self, message: &Value) -> bool {
+        self.given_up
+            && shape_of(message) == LineShape::Response
+            && id_of(message).as_ref() == Some(&self.id)
+    }
 }
 
 impl Pipes {
+    fn note_probe(&mut self, message: &Value) {
+        match (method_of(message).as_deref(), id_of(message)) {
+            (Some("server/discover"), Some(id)) => {
+                self.probe = Some(Probe {
+                    id,
+                    given_up: false,
+                });
+            }
+            (Some("initialize"), _) => {
+                if let Some(probe) = &mut self.probe {
+                    probe.given_up = true;
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// Reads `stdout` from its first byte on, whether rmcp asks for messages or not.
     pub fn open(
         stdin: Stdin,
@@ -91,6 +133,7 @@ impl Pipes {
         let (found, messages) = mpsc::unbounded_channel();
         let reader = tokio::spawn(read_lines(
             stdout,
+            Arc::clone(&stdin),
             reading,
             notes,
             found,
@@ -104,6 +147,7 @@ impl Pipes {
                 outstanding,
                 writing,
                 tell,
+                probe: None,
             },
             reader.abort_handle(),
         )
@@ -120,8 +164,12 @@ impl Transport<RoleClient> for Pipes {
         let (stdin, tell) = (Arc::clone(&self.stdin), self.tell.clone());
         let outstanding = Arc::clone(&self.outstanding);
         let writing = Arc::clone(&self.writing);
+        let message = serde_json::to_value(&item);
+        if let Ok(message) = &message {
+            self.note_probe(message);
+        }
         async move {
-            let message = serde_json::to_value(&item)?;
+            let message = message?;
             let mut text = message.to_string();
             let method = method_of(&message);
             let write = match method.as_deref() {
@@ -134,9 +182,9 @@ impl Transport<RoleClient> for Pipes {
             text.push('\n');
             if write == Write::Half {
                 let half = &text.as_bytes()[..text.len() / 2];
-                write_to(&stdin, half).await?;
+                let at = write_to(&stdin, half).await?;
                 let (bytes, of) = (half.len() as u64, text.len() as u64);
-                tell.tell(Told::CallTorn { bytes, of });
+                tell.tell_at(at, Told::CallTorn { bytes, of });
                 // The other half never comes.
                 return std::future::pending().await;
             }
@@ -144,13 +192,13 @@ impl Transport<RoleClient> for Pipes {
                 .then(|| within_a_character(&text))
                 .flatten();
             let (first, second) = text.as_bytes().split_at(cut.unwrap_or(text.len()));
-            write_to(&stdin, first).await?;
+            let mut at = write_to(&stdin, first).await?;
             if !second.is_empty() {
                 until_read(&stdin).await?;
-                write_to(&stdin, second).await?;
+                at = write_to(&stdin, second).await?;
             }
             text.pop();
-            tell.tell(told(Way::ToServer, shape_of(&message), &message, text));
+            tell.tell_at(at, told(Way::ToServer, shape_of(&message), &message, text));
             match write {
                 Write::Whole | Write::Cut | Write::Half => {}
                 Write::Unread => {
@@ -169,6 +217,10 @@ impl Transport<RoleClient> for Pipes {
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
             let message = self.messages.recv().await?;
+            let is_late = |probe: &Probe| probe.is_answered_by(&message);
+            if self.probe.as_ref().is_some_and(is_late) {
+                continue;
+            }
             if let Ok(understood) = serde_json::from_value(message.clone()) {
                 return Some(understood);
             }
@@ -191,7 +243,8 @@ impl Transport<RoleClient> for Pipes {
     }
 }
 
-async fn write_to(stdin: &Stdin, bytes: &[u8]) -> io::Result<()> {
+/// Returns when the last of it was written: what the server makes of it comes after that.
+async fn write_to(stdin: &Stdin, bytes: &[u8]) -> io::Result<Stamp> {
     let mut stdin = stdin.lock().await;
     let writer = stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
     writer.make_room(bytes.len());
@@ -218,6 +271,7 @@ async fn unread(stdin: &Stdin) -> io::Result<u64> {
 
 async fn read_lines(
     mut stdout: impl AsyncRead + AsFd + Unpin,
+    stdin: Stdin,
     reading: Reading,
     mut notes: Notes,
     found: mpsc::UnboundedSender<Value>,
@@ -235,19 +289,24 @@ async fn read_lines(
         }
         let read = tokio::select! {
             biased;
-            () = reading.stopped() => return take_nothing_more(notes).await,
+            () = reading.becomes(true) => {
+                take_nothing(&reading, &mut notes).await;
+                continue;
+            }
             () = notes.asked() => continue,
             read = stdout.read(&mut chunk) => match read {
                 Ok(0) | Err(_) => break,
                 Ok(read) => read,
             },
         };
+        let at = Stamp::now();
         let mut rest = &chunk[..read];
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
             pending.extend_from_slice(&rest[..end]);
             rest = &rest[end + 1..];
             if !std::mem::take(&mut flooded) {
                 let line = Line {
+                    at,
                     bytes: &pending,
                     aside: &mut aside,
                     notes: &mut notes,
@@ -263,27 +322,35 @@ async fn read_lines(
                     "{} (no end of line)",
                     excerpt(&String::from_utf8_lossy(&pending), 200)
                 );
-                tell.tell(told(Way::FromServer, LineShape::Noise, &Value::Null, text));
+                tell.tell_at(
+                    at,
+                    told(Way::FromServer, LineShape::Noise, &Value::Null, text),
+                );
             }
             flooded = true;
             pending.clear();
         }
     }
-    tell.tell(Told::StdoutEnded {
-        torn: pending.len() as u64,
-    });
+    let (now, unread) = (Stamp::now(), left_unread(&stdin));
+    let torn = pending.len() as u64;
+    tell.tell_at(now, Told::StdoutEnded { torn, unread });
 }
 
-/// The client reads nothing any more: what it had received is all there will be.
-async fn take_nothing_more(mut notes: Notes) {
+/// The client reads nothing until it goes on: what it has received is all there is.
+async fn take_nothing(reading: &Reading, notes: &mut Notes) {
     loop {
-        notes.asked().await;
-        notes.answer().await;
+        tokio::select! {
+            biased;
+            () = reading.becomes(false) => return,
+            () = notes.asked() => notes.answer().await,
+        }
     }
 }
 
 /// A line of the server, and what is kept count of.
 struct Line<'l> {
+    /// When its end was read.
+    at: Stamp,
     bytes: &'l [u8],
     aside: &'l mut usize,
     notes: &'l mut Notes,
@@ -296,6 +363,7 @@ async fn take_line(
     tell: &Teller,
 ) {
     let Line {
+        at,
         bytes,
         aside,
         notes,
@@ -315,8 +383,8 @@ async fn take_line(
     *aside += usize::from(matches!(shape, LineShape::Noise | LineShape::Notification));
     let is_flood = *aside > MOST_ASIDE && shape != LineShape::Response;
     if !is_flood {
-        tell.tell_bulk(told(Way::FromServer, shape, &message, text), bytes.len())
-            .await;
+        let told = told(Way::FromServer, shape, &message, text);
+        tell.tell_bulk(at, told, bytes.len()).await;
     }
     if shape == LineShape::Noise {
         return;
@@ -328,7 +396,7 @@ async fn take_line(
         match lock(outstanding).remove(&id).as_deref() {
             Some("tools/call") => {
                 let (shape, text) = answer_of(&message);
-                tell.tell(Told::Answer { id, shape, text });
+                tell.tell_at(at, Told::Answer { id, shape, text });
             }
             // An older server may answer a method that it does not know with any result: that means "older", as an
             // error would.
@@ -450,6 +518,24 @@ mod tests {
         assert_eq!(
             shape_of(&json!({"jsonrpc": "2.0", "id": 1})),
             LineShape::Noise
+        );
+    }
+
+    #[test]
+    fn a_probe_that_was_given_up_is_no_more_waited_for() {
+        let mut probe = Probe {
+            id: "0".to_owned(),
+            given_up: false,
+        };
+        let late = json!({"jsonrpc": "2.0", "id": 0, "error": {"code": -32602, "message": "?"}});
+        let answer = json!({"jsonrpc": "2.0", "id": 1, "result": {}});
+        assert!(!probe.is_answered_by(&late));
+        probe.given_up = true;
+        assert!(probe.is_answered_by(&late) && !probe.is_answered_by(&answer));
+        let request = json!({"jsonrpc": "2.0", "id": 0, "method": "ping"});
+        assert!(
+            !probe.is_answered_by(&request),
+            "a request of the server's own"
         );
     }
 

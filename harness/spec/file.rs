@@ -8,8 +8,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::document::Kind;
-use super::mistake::{self, Mistakes};
+use super::mistake::Mistakes;
 use super::model::{Crash, Drill};
+use super::places::DrillPlaces;
 use super::{schema, valid, yaml};
 
 const DRILL: Kind = Kind {
@@ -50,15 +51,14 @@ pub struct Checked {
 }
 
 impl DrillFile {
-    /// Where the server's command stands, as `drills/deploy.yaml:10`.
-    pub fn command_place(&self) -> String {
+    /// Where in the file stands what an answer may speak of.
+    pub fn places(&self) -> DrillPlaces {
         let file = self.path.strip_prefix(&self.root).unwrap_or(&self.path);
-        let file = mistake::printable(&file.display().to_string());
-        let Ok(Some(tree)) = yaml::parse(&self.source) else {
-            return file;
-        };
-        let command = super::path::Path::of(["server", "command"]).index(0);
-        format!("{file}:{}", self.line_of(&command, &tree))
+        let mut places = DrillPlaces::of_file(&file.display().to_string());
+        if let Ok(Some(tree)) = yaml::parse(&self.source) {
+            places.note(&self.drill, &tree, |start| self.line_at(start));
+        }
+        places
     }
 
     /// One trial for each crash, in the order of the file. The names differ: `load` has seen to it.
@@ -84,7 +84,12 @@ impl DrillFile {
     }
 
     fn line_of(&self, path: &super::path::Path, tree: &yaml::Node) -> usize {
-        let above = self.source.get(..path.place(tree).start);
+        self.line_at(path.place(tree).start)
+    }
+
+    /// The line of this byte, from 1.
+    fn line_at(&self, start: usize) -> usize {
+        let above = self.source.get(..start);
         above.unwrap_or_default().matches('\n').count() + 1
     }
 }

@@ -16,6 +16,7 @@ mod forms;
 mod mistake;
 mod model;
 mod path;
+mod places;
 mod schema;
 mod shape;
 mod template;
@@ -25,6 +26,7 @@ mod yaml;
 pub use file::{Checked, DrillFile, PlannedTrial, check, find, find_named, load};
 pub use mistake::{Mistake, Mistakes, Place};
 pub use model::*;
+pub use places::DrillPlaces;
 pub use schema::schema;
 pub use template::{TemplateError, Templates};
 

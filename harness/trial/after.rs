@@ -1,4 +1,4 @@
-//! After the crash: revoke, verify, stop; the session that comes with a revoked credential; the session that recovers.
+//! After the crash: revoke, verify, stop; the session that recovers; the session that comes with a revoked credential.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ const KILL_WITHIN: Duration = Duration::from_secs(5);
 /// A server that has already shown that it does not end at EOF is not waited for again as long.
 const IMPATIENT: Duration = Duration::from_millis(500);
 
-/// Requests that change nothing, so that session B's ids are not session A's.
+/// Requests for the tools, of which session A makes one: so session B's ids are not session A's.
 const SHIFTS: u32 = 3;
 
 /// Revokes run A, watches the survivors' attempts, and stops them: SIGTERM, a look, SIGKILL.
@@ -55,7 +55,6 @@ pub(super) async fn revoke_and_stop(
     }
     outcome_noted(stage).await?;
     stage.read_record(Moment::AfterStop);
-    stage.read_refusals(Moment::AfterStop).await?;
     sweep(stage).await
 }
 
@@ -179,59 +178,6 @@ pub(super) async fn sweep(stage: &Stage) -> Result<(), TrialError> {
     }
 }
 
-/// A session with run A's credential and run id, after both were revoked: its call must be refused.
-pub(super) async fn try_revoked_session(
-    stage: &mut Stage,
-    aftermath: &Aftermath,
-) -> Result<(), TrialError> {
-    if revocation_within(stage).is_none() {
-        return Ok(());
-    }
-    let drill = Arc::clone(&stage.drill);
-    let call = drill
-        .expect
-        .revocation
-        .ask()
-        .and_then(|asked| asked.call.as_ref());
-    let call = call.unwrap_or(&drill.call);
-    enter(&stage.journal, Phase::RevokedSession);
-    stage.mint_revoked();
-    if let Some(mut live) = stage.open(Session::Revoked, &call.before).await? {
-        let call_id = stage.identity(Session::Revoked).call.clone();
-        let (session, role) = (Session::Revoked, CallRole::Main);
-        stage
-            .issue(
-                &mut live,
-                session,
-                role,
-                call,
-                call_id.clone(),
-                Write::Whole,
-            )
-            .await?;
-        let first = stage.answered(session, role, &call_id).await;
-        if first != AnswerShape::Nothing {
-            try_again(stage, &mut live, call).await?;
-        }
-        end_politely(stage, live, aftermath).await?;
-    }
-    sweep(stage).await?;
-    stage.read_record(Moment::AfterRevokedSession);
-    stage.read_refusals(Moment::AfterRevokedSession).await?;
-    Ok(())
-}
-
-/// Refused once is not refused for good, and recorded once is not recorded always: the call is made a second time.
-async fn try_again(stage: &Stage, live: &mut LiveSession, call: &Call) -> Result<(), TrialError> {
-    let (session, role) = (Session::Revoked, CallRole::Again);
-    let call_id = super::stage::name("call");
-    stage
-        .issue(live, session, role, call, call_id.clone(), Write::Whole)
-        .await?;
-    stage.answered(session, role, &call_id).await;
-    Ok(())
-}
-
 /// Session B: a new client, server and credential, and what the drill says recovers.
 pub(super) async fn recover(stage: &mut Stage, aftermath: &Aftermath) -> Result<(), TrialError> {
     let drill = Arc::clone(&stage.drill);
@@ -248,6 +194,7 @@ pub(super) async fn recover(stage: &mut Stage, aftermath: &Aftermath) -> Result<
             tool: tool.clone(),
             arguments: arguments.clone(),
             correlation: correlation.clone(),
+            within: drill.call.within,
             before: Vec::new(),
         },
     };
@@ -255,8 +202,7 @@ pub(super) async fn recover(stage: &mut Stage, aftermath: &Aftermath) -> Result<
     enter(&stage.journal, Phase::SessionB);
     stage.mint_recovery()?;
     if let Some(mut live) = stage.open(Session::B, before).await? {
-        live.shift_ids(SHIFTS, Instant::now() + super::stage::ANSWER_WITHIN)
-            .await?;
+        stage.list_tools(&mut live, SHIFTS).await?;
         let call_id = stage.identity(Session::B).call.clone();
         let (session, role) = (Session::B, CallRole::Main);
         stage
@@ -269,13 +215,69 @@ pub(super) async fn recover(stage: &mut Stage, aftermath: &Aftermath) -> Result<
                 Write::Whole,
             )
             .await?;
-        stage.answered(session, role, &call_id).await;
+        stage.answered(&live, role, &call_id, call.within).await;
         stage.look(Moment::Recovered, None, session, &live).await?;
         end_politely(stage, live, aftermath).await?;
     }
     sweep(stage).await?;
     stage.read_record(Moment::AfterSessionB);
     stage.search_logs(Session::B)
+}
+
+/// A session with run A's credential and run id, after both were revoked: its call must be refused. Whether there was one.
+pub(super) async fn try_revoked_session(
+    stage: &mut Stage,
+    aftermath: &Aftermath,
+) -> Result<bool, TrialError> {
+    if revocation_within(stage).is_none() {
+        return Ok(false);
+    }
+    let drill = Arc::clone(&stage.drill);
+    let call = drill
+        .expect
+        .revocation
+        .ask()
+        .and_then(|asked| asked.call.as_ref());
+    let call = call.unwrap_or(&drill.call);
+    enter(&stage.journal, Phase::RevokedSession);
+    stage.read_record(Moment::BeforeRevokedSession);
+    stage.read_refusals(Moment::BeforeRevokedSession).await?;
+    stage.mint_revoked();
+    if let Some(mut live) = stage.open(Session::Revoked, &call.before).await? {
+        let call_id = stage.identity(Session::Revoked).call.clone();
+        let (session, role) = (Session::Revoked, CallRole::Main);
+        stage
+            .issue(
+                &mut live,
+                session,
+                role,
+                call,
+                call_id.clone(),
+                Write::Whole,
+            )
+            .await?;
+        let first = stage.answered(&live, role, &call_id, call.within).await;
+        if first != AnswerShape::Nothing {
+            try_again(stage, &mut live, call).await?;
+        }
+        end_politely(stage, live, aftermath).await?;
+    }
+    sweep(stage).await?;
+    stage.read_record(Moment::AfterRevokedSession);
+    stage.read_refusals(Moment::AfterRevokedSession).await?;
+    stage.search_logs(Session::Revoked)?;
+    Ok(true)
+}
+
+/// Refused once is not refused for good, and recorded once is not recorded always: the call is made a second time.
+async fn try_again(stage: &Stage, live: &mut LiveSession, call: &Call) -> Result<(), TrialError> {
+    let (session, role) = (Session::Revoked, CallRole::Again);
+    let call_id = super::stage::name("call");
+    stage
+        .issue(live, session, role, call, call_id.clone(), Write::Whole)
+        .await?;
+    stage.answered(live, role, &call_id, call.within).await;
+    Ok(())
 }
 
 /// As a client does that is done: closes stdin and lets the server end.

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   serve ──ready──────────────────────────────────────────────────────> to the end of the trial
-//!             issue A ── session A ── crash ── revoke A ── refusals ── issue B ── session B ── verify
+//!             issue A ── session A ── crash ── revoke A ── issue B ── session B ── verify
+//!                                   refusals ── the revoked session ── refusals ── verify
 //! ```
 //!
 //! All of them run inside the cell, as the operator's, not as the server's: none is a helper of a session, none outlives
@@ -20,6 +21,7 @@ use tokio::net::unix::pipe;
 use tokio::time::Instant;
 
 use super::TrialError;
+use super::serving::leave_out;
 use super::stage::Stage;
 use crate::cell::Spawn;
 use crate::journal::{Event, Exit, Moment, Pid, Refusal, Session, excerpt};
@@ -115,12 +117,12 @@ impl Stage {
         let Some(pid) = self.operator.pid else {
             return Ok(());
         };
-        let here = self.cell.line().census()?;
-        let bystanders = &self.bystanders;
+        let mut here = self.cell.line().census()?;
+        leave_out(&mut here, self.bystanders.clone());
         let others: Vec<Pid> = here
             .iter()
             .map(|process| process.pid)
-            .filter(|other| *other != pid && !bystanders.contains(other))
+            .filter(|other| *other != pid)
             .collect();
         if others != self.operator.others {
             self.operator.others.clone_from(&others);
@@ -136,7 +138,6 @@ impl Stage {
         let Some(commands) = self.commands() else {
             return Ok(None);
         };
-        self.read_refusals(Moment::End).await?;
         let revoked = self
             .run_command("revoke", &commands, &commands.revoke, Session::A)
             .await?;
@@ -289,7 +290,8 @@ impl Stage {
             env.retain(|(known, _)| known != name);
             env.push((name.clone(), self.operator_text(value, run)?));
         }
-        let role = ["cargo-drill", Role::Operator.argument()];
+        let fence = serde_json::to_string(&self.fence()?).map_err(io::Error::from)?;
+        let role = ["cargo-drill", Role::Operator.argument(), &fence];
         Ok(self.cell.line().spawn(Spawn {
             argv: role
                 .into_iter()

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::gate;
 use super::rehearsal::rehearse;
-use super::signs::Signs;
+use super::signs::{Sign, Signs};
 use super::stage::Stage;
 use super::still::stop_readers;
 use super::{Surroundings, TrialError, enter};
@@ -16,8 +16,8 @@ use crate::remote::Hold;
 use crate::session::{LiveSession, Write};
 use crate::spec::{Boundary, BoundaryEvent, Crash, CrashPoint, Drill};
 
-/// From the call to the crash point.
-const POINT_WITHIN: Duration = Duration::from_secs(30);
+/// The client does at once what it is asked for, on a loaded machine later.
+const OBEYED_WITHIN: Duration = Duration::from_secs(30);
 
 /// Brings session A to the crash point and secures the evidence there. `None` when it was not reached; the journal says
 /// what happened instead.
@@ -77,7 +77,10 @@ pub(super) async fn reach(
         }
     };
     if stage.is_dead(&live) {
-        let instead = "the server had already ended".to_owned();
+        let instead = format!(
+            "{} as soon as it was reached",
+            stage.lost(&live).await.told()
+        );
         stage.journal.append(Event::PointMissed {
             point: crash.at,
             instead,
@@ -94,6 +97,11 @@ pub(super) async fn reach(
         .look(Moment::Point, Some(Moment::PointAgain), Session::A, &live)
         .await?;
     stage.read_record(Moment::Point);
+    if stage.is_gone(&live) {
+        // It left while it was looked at: there is nobody to crash.
+        stage.lost(&live).await;
+        return Ok(None);
+    }
     Ok(Some(live))
 }
 
@@ -104,19 +112,6 @@ async fn call(
     live: &mut LiveSession,
 ) -> Result<Result<String, String>, TrialError> {
     let point = crash.at;
-    let is_delivery = crash
-        .boundary
-        .is_some_and(|boundary| boundary.event == BoundaryEvent::Replied);
-    if point == CrashPoint::AfterReply || is_delivery {
-        let mut watch = stage.watch_from_here();
-        live.stop_reading().await?;
-        let stopped =
-            |entry: &Entry| matches!(*entry.event, Event::ReadingStopped { .. }).then_some(());
-        let deadline = Instant::now() + POINT_WITHIN;
-        if watch.until(deadline, stopped).await.is_none() {
-            return Ok(Err("the client did not stop reading".to_owned()));
-        }
-    }
     if point == CrashPoint::CallUnread
         && let Err(instead) = stop_readers(stage, live).await?
     {
@@ -133,7 +128,7 @@ async fn call(
     stage
         .issue(live, session, role, &stage.drill.call, call_id, write)
         .await?;
-    Ok(wait_for(stage, crash, live).await)
+    wait_for(stage, crash, live).await
 }
 
 /// What the remote holds for this crash point, or why that cannot be known.
@@ -159,6 +154,7 @@ async fn hold_for(
                     requests,
                     answer,
                     detail,
+                    ..
                 } = &event
                 else {
                     // The trial goes to its close when it sees this.
@@ -190,6 +186,7 @@ async fn hold_for(
         CrashPoint::Sent => Hold::Request,
         CrashPoint::AfterAcceptance => Hold::Reply,
         CrashPoint::TornReply => Hold::HalfReply,
+        CrashPoint::AfterReply => Hold::Delivery,
         CrashPoint::Boundary => hold_for_boundary(crash),
         _ => Hold::Nothing,
     }))
@@ -262,29 +259,65 @@ async fn arm(stage: &Stage, hold: Hold) -> Result<(), TrialError> {
     Ok(remote.arm(hold, at_dispatch).await?)
 }
 
-/// Waits for the event that is the crash point. The proof, or what happened instead.
-async fn wait_for(stage: &Stage, crash: &Crash, live: &LiveSession) -> Result<String, String> {
-    let deadline = Instant::now() + POINT_WITHIN;
-    let mut signs = Signs::of(crash, live.server());
-    let seen = stage
-        .journal
-        .watch()
-        .until(deadline, |entry| {
-            signs.read(entry).filter(|sign| {
-                // A launcher that has gone has left somebody who serves.
-                let is_exit = matches!(*entry.event, Event::ProcessExited { .. });
-                sign.is_ok() || !is_exit || stage.is_dead(live)
-            })
-        })
-        .await;
-    seen.unwrap_or_else(|| {
+/// Waits for the event that is the crash point. The proof, or what happened instead: as soon as it is certain that the
+/// point is not reached any more.
+async fn wait_for(
+    stage: &Stage,
+    crash: &Crash,
+    live: &mut LiveSession,
+) -> Result<Result<String, String>, TrialError> {
+    let within = stage.drill.call.within;
+    let deadline = Instant::now() + within.0;
+    let mut signs = Signs::of(crash);
+    let mut watch = stage.journal.watch();
+    let mut answered = None;
+    loop {
+        // After its answer the server may still be at work, as long as anything comes of it.
+        let patience = match answered {
+            Some(_) => deadline.min(Instant::now() + stage.idle_for()),
+            None => deadline,
+        };
+        let sign = watch.until(patience, |entry| Some(signs.read(entry))).await;
+        match sign {
+            Some(Some(Sign::Reached(proof))) => return Ok(Ok(proof)),
+            Some(Some(Sign::Missed(instead))) => return Ok(Err(instead)),
+            Some(Some(Sign::Answered(instead))) => answered = Some(instead),
+            Some(Some(Sign::Ready)) => {
+                if let Err(instead) = deliver(stage, live).await? {
+                    return Ok(Err(instead));
+                }
+            }
+            // A launcher that has gone has left somebody who serves.
+            Some(Some(Sign::Ended)) if stage.is_gone(live) => {
+                let ending = stage.lost(live).await.told();
+                let instead = format!("{ending} before the point was reached");
+                return Ok(Err(answered.unwrap_or(instead)));
+            }
+            Some(Some(Sign::Ended) | None) => {}
+            None => break,
+        }
+    }
+    Ok(Err(answered.unwrap_or_else(|| {
         let calls = gate::seen_so_far(stage).filter(|_| crash.at == CrashPoint::Syscall);
         let happened = calls.unwrap_or_else(|| requests_so_far(stage));
-        Err(format!(
-            "the point was not reached within {} s; {happened}",
-            POINT_WITHIN.as_secs()
-        ))
-    })
+        format!("the point was not reached within {within}; {happened}")
+    })))
+}
+
+/// The reply goes out, and its result is not read: the client has stopped reading before.
+async fn deliver(stage: &Stage, live: &mut LiveSession) -> Result<Result<(), String>, TrialError> {
+    let mut watch = stage.watch_from_here();
+    live.stop_reading().await?;
+    let stopped =
+        |entry: &Entry| matches!(*entry.event, Event::ReadingStopped { .. }).then_some(());
+    let deadline = Instant::now() + OBEYED_WITHIN;
+    if watch.until(deadline, stopped).await.is_none() {
+        return Ok(Err("the client did not stop reading".to_owned()));
+    }
+    if let Some(remote) = &stage.remote {
+        remote.deliver();
+    }
+    Ok(Ok(()))
 }
 
 fn requests_so_far(stage: &Stage) -> String {

@@ -1,5 +1,8 @@
 //! The session beside: another one of the same command, opened before session A. It must not notice that session A is
 //! crashed.
+//!
+//! It stays open while session B recovers, since a machine on which sessions live side by side is what the drill asks for;
+//! its own call comes after that, so that session B finds what session A left and nothing else.
 
 use std::sync::Arc;
 
@@ -28,7 +31,31 @@ pub(super) async fn open(stage: &mut Stage) -> Result<Option<LiveSession>, Trial
     Ok(live)
 }
 
-/// Session A is gone with all that it left: now the session beside makes its call, as if nothing had happened, and ends.
+/// Session A is gone with all that it left. Where the server of the session beside has gone as well, that is noted now,
+/// before another session could be blamed for it.
+pub(super) async fn still_open(
+    stage: &mut Stage,
+    live: Option<LiveSession>,
+) -> Result<Option<LiveSession>, TrialError> {
+    let Some(live) = live else {
+        return Ok(None);
+    };
+    if !stage.is_gone(&live) {
+        return Ok(Some(live));
+    }
+    lost(stage, live, "while session A was there").await?;
+    Ok(None)
+}
+
+async fn lost(stage: &mut Stage, live: LiveSession, when: &str) -> Result<(), TrialError> {
+    let ending = stage.lost(&live).await.told();
+    live.failed(SessionFault::Lost, format!("{ending} {when}"));
+    live.leave().await?;
+    stage.bystanders.clear();
+    sweep(stage).await
+}
+
+/// When session B is over as well, the session beside makes its call, as if nothing had happened, and ends.
 pub(super) async fn call(
     stage: &mut Stage,
     live: Option<LiveSession>,
@@ -39,30 +66,27 @@ pub(super) async fn call(
     };
     let drill = Arc::clone(&stage.drill);
     enter(&stage.journal, Phase::Beside);
-    if stage.is_dead(&live) {
-        live.failed(
-            SessionFault::Lost,
-            "its server ended while session A was there",
-        );
-        live.leave().await?;
-    } else {
-        let call_id = stage.identity(Session::Beside).call.clone();
-        let (session, role) = (Session::Beside, CallRole::Main);
-        stage
-            .issue(
-                &mut live,
-                session,
-                role,
-                &drill.call,
-                call_id.clone(),
-                Write::Whole,
-            )
-            .await?;
-        stage.answered(session, role, &call_id).await;
-        end_politely(stage, live, aftermath).await?;
+    if stage.is_gone(&live) {
+        return lost(stage, live, "while session B was there").await;
     }
+    let call_id = stage.identity(Session::Beside).call.clone();
+    let (session, role) = (Session::Beside, CallRole::Main);
+    stage
+        .issue(
+            &mut live,
+            session,
+            role,
+            &drill.call,
+            call_id.clone(),
+            Write::Whole,
+        )
+        .await?;
+    stage
+        .answered(&live, role, &call_id, drill.call.within)
+        .await;
+    end_politely(stage, live, aftermath).await?;
     stage.bystanders.clear();
     sweep(stage).await?;
     stage.read_record(Moment::AfterBeside);
-    Ok(())
+    stage.search_logs(session)
 }

@@ -128,11 +128,13 @@ pub fn course(
 
 /// The boundaries that a journal shows, from the arming to the answer.
 fn steps(journal: &Journal) -> Vec<Step> {
+    // What came first is what divides the call, whoever was first to tell.
+    let mut entries = journal.collect(|entry| Some(entry.clone()));
+    entries.sort_by_key(|entry| (entry.at, entry.seq));
     let mut walk = Walk::default();
-    journal.collect::<()>(|entry| {
+    for entry in &entries {
         walk.pass(entry);
-        None
-    });
+    }
     walk.steps
 }
 

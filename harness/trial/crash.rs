@@ -12,7 +12,7 @@ use super::stage::Stage;
 use super::still::go_on;
 use super::{TrialError, enter};
 use crate::cell::Present;
-use crate::journal::{Entry, Event, Moment, Phase, Pid, PipeEnd, Session, Watch};
+use crate::journal::{Entry, Event, Moment, Phase, Pid, PipeEnd, Session, Stamp, Watch};
 use crate::session::LiveSession;
 use crate::spec::{Crash, CrashPoint, Decision, Kill, Signal};
 
@@ -128,11 +128,11 @@ impl Observer<'_> {
         }
         loop {
             if !eof && self.eof_is_sent() {
-                let holders = self.holders(live)?;
+                let (holders, at) = self.holders(live)?;
                 if holders.is_empty() {
-                    self.stage.journal.append(Event::EofInPipe {
-                        session: Session::A,
-                    });
+                    let session = Session::A;
+                    let journal = &self.stage.journal;
+                    journal.append_at(at, Event::EofInPipe { session });
                     eof = true;
                     deadline = Instant::now() + within;
                     self.let_remote_go_on();
@@ -237,14 +237,10 @@ impl Observer<'_> {
         }
     }
 
-    /// Who holds the write end of the server's stdin.
-    fn holders(&self, live: &LiveSession) -> Result<Vec<Pid>, TrialError> {
-        let present = self
-            .stage
-            .cell
-            .line()
-            .holders(live.pipes(), PipeEnd::StdinWrite)?;
-        Ok(present)
+    /// Who holds the write end of the server's stdin, and when that was looked for.
+    fn holders(&self, live: &LiveSession) -> Result<(Vec<Pid>, Stamp), TrialError> {
+        let cell = self.stage.cell.line();
+        Ok(cell.holders(live.pipes(), PipeEnd::StdinWrite)?)
     }
 
     fn note_held(&self, holders: &[Pid]) {

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::stage::Stage;
 use super::{TrialError, still};
-use crate::journal::{Event, Pid, Watch};
+use crate::journal::{Event, Pid, Stamp, Watch};
 use crate::session::LiveSession;
 use crate::spec::{Crash, Kill, Sdk, Signal};
 
@@ -37,6 +37,7 @@ pub(super) async fn fire(
         Kill::Group => kill_client(stage, crash.signal, live, true).await,
         Kill::Server => {
             kill_server(stage, crash.signal, live, Also::Nobody).await?;
+            live.read_on().await?;
             Ok(ClientIs::There)
         }
         Kill::Both => {
@@ -60,6 +61,7 @@ async fn close(
     let mut watch = stage.watch_from_here();
     fired(
         stage,
+        Stamp::now(),
         format!("the client closes {}", names.join(", ")),
         live.client(),
     );
@@ -67,6 +69,8 @@ async fn close(
         live.close(*stream).await?;
         closed(&mut watch, &name).await?;
     }
+    // It had stopped for the sake of the point. Now that it is reached, a client that lives reads what comes.
+    live.read_on().await?;
     Ok(ClientIs::There)
 }
 
@@ -92,17 +96,22 @@ async fn kill_client(
     } else {
         "the client"
     };
-    fired(stage, format!("{} to {whom}", name_of(signal)), client);
-    let delivered = if group {
+    let sent = if group {
         cell.signal_group(client, signal)?
     } else {
         cell.signal(client, signal)?
     };
-    if !delivered {
+    let Some(sent) = sent else {
         return Err(TrialError::Prepare(
             "the client had ended before the crash".to_owned(),
         ));
-    }
+    };
+    fired(
+        stage,
+        sent,
+        format!("{} to {whom}", name_of(signal)),
+        client,
+    );
     await_client(stage, signal, live).await
 }
 
@@ -126,16 +135,21 @@ async fn kill_server(
         Also::Client => "the server and to the client",
     };
     let mut watch = stage.watch_from_here();
-    fired(stage, format!("{} to {whom}", name_of(signal)), server);
     if also == Also::Client && signal == Signal::Kill {
         // A client that runs could reap the server and die before it tells how that ended.
         stop(stage, live.client()).await?;
     }
-    if !cell.signal(server, signal)? {
+    let Some(sent) = cell.signal(server, signal)? else {
         return Err(TrialError::Prepare(
             "the server had ended before the crash".to_owned(),
         ));
-    }
+    };
+    fired(
+        stage,
+        sent,
+        format!("{} to {whom}", name_of(signal)),
+        server,
+    );
     if also == Also::Client {
         cell.signal(live.client(), signal)?;
     }
@@ -164,7 +178,7 @@ async fn await_client(
     signal: Signal,
     live: &mut LiveSession,
 ) -> Result<ClientIs, TrialError> {
-    if matches!(signal, Signal::Stop | Signal::Cont) {
+    if signal == Signal::Stop {
         return Ok(ClientIs::There);
     }
     let name = name_of(signal);
@@ -183,15 +197,14 @@ pub(super) async fn client_gone(stage: &Stage, live: &mut LiveSession, deadline:
     let mut watch = stage.journal.watch();
     let exit = watch
         .until(deadline, |entry| match &*entry.event {
-            Event::ProcessExited { pid, exit, .. } if *pid == client => Some(*exit),
+            Event::ProcessExited { pid, exit, .. } if *pid == client => Some((entry.at, *exit)),
             _ => None,
         })
         .await;
-    let Some(exit) = exit else { return false };
+    let Some((at, exit)) = exit else { return false };
     live.drained().await;
-    stage
-        .journal
-        .append(Event::ClientGone { pid: client, exit });
+    let gone = Event::ClientGone { pid: client, exit };
+    stage.journal.append_at(at, gone);
     true
 }
 
@@ -216,14 +229,16 @@ async fn shut_down(
     };
     let action = format!("the client shuts the server down as the {whose} SDK does");
     let mut watch = stage.watch_from_here();
-    fired(stage, action, live.client());
+    fired(stage, Stamp::now(), action, live.client());
     live.shut_down(sdk).await?;
     closed(&mut watch, "stdin").await?;
     Ok(ClientIs::Leaving)
 }
 
-fn fired(stage: &Stage, action: String, pid: Pid) {
-    stage.journal.append(Event::CrashFired { action, pid });
+/// A signal is on its way before the cell can tell of it, and what comes of it may be told first.
+fn fired(stage: &Stage, when: Stamp, action: String, pid: Pid) {
+    let crash = Event::CrashFired { action, pid };
+    stage.journal.append_at(when, crash);
 }
 
 fn name_of(signal: Signal) -> &'static str {

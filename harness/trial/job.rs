@@ -1,7 +1,7 @@
 //! The revocation of the remote job: the operator cancels what the call started, with nothing but what the record holds.
 //!
-//! It comes last. A job has a life of its own: it outlasts the client, the credential and the run, and the session that
-//! recovers may have found it still running.
+//! It comes last. A job has a life of its own: it outlasts the client, the credential and the run, the session that recovers
+//! may have found it still running, and the revoked session may have started another one.
 
 use super::stage::Stage;
 use super::{TrialError, enter};

@@ -100,12 +100,15 @@ impl Stage {
                 .to_string();
             bytes += content.len() as u64;
             for secret in secrets.seen_in(&content) {
-                self.journal.append(Event::SecretSeen {
-                    session,
-                    secret,
-                    place: Place::Log,
-                    detail: name.clone(),
-                });
+                // A log is one for all sessions: what an earlier one left is not found again in the name of a later one.
+                if !self.has_seen(&secret, &name) {
+                    self.journal.append(Event::SecretSeen {
+                        session,
+                        secret,
+                        place: Place::Log,
+                        detail: name.clone(),
+                    });
+                }
             }
             if record == Some(path.as_path()) {
                 let text = secrets.conceal(&String::from_utf8_lossy(&content));
@@ -119,6 +122,20 @@ impl Stage {
             bytes,
         });
         Ok(())
+    }
+
+    /// Whether this secret was seen in this log before.
+    fn has_seen(&self, wanted: &str, log: &str) -> bool {
+        let seen = self.journal.latest(|entry| match &*entry.event {
+            Event::SecretSeen {
+                secret,
+                place: Place::Log,
+                detail,
+                ..
+            } => (secret == wanted && detail == log).then_some(()),
+            _ => None,
+        });
+        seen.is_some()
     }
 }
 

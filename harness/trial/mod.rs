@@ -2,8 +2,11 @@
 //!
 //! ```text
 //!   prepare → session A → arm → evidence → CRASH → observe → release → quiet → evidence again
-//!           → revoke → stop → the session beside → the revoked session → session B → close
+//!           → revoke → stop → session B → (the session beside) → (the revoked session) → (the job) → close
 //! ```
+//!
+//! What is done for one question has no part in what another sees: all that session A's questions and the recovery are
+//! about is over before the session beside makes its call, and the revoked session comes after both.
 //!
 //! Where a session uses more than it may, the trial goes to its close from wherever it stands.
 //!
@@ -16,27 +19,30 @@ mod before;
 mod beside;
 mod course;
 mod crash;
+mod ending;
 mod fire;
 mod gate;
 mod job;
 mod limit;
 mod looks;
+mod needs;
 mod operator;
 mod place;
 mod quiet;
 mod record;
 mod redact;
 mod rehearsal;
+mod serving;
 mod settled;
 mod signs;
+mod spoken;
 mod stage;
 mod still;
 mod variables;
 
-use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
@@ -46,8 +52,9 @@ use crate::journal::{CellKind, ChainError, Event, Journal, Phase, Secrets, hex};
 use crate::judge::{self, Judgement, Repeat};
 use crate::remote::RemoteError;
 use crate::session::SessionError;
-use crate::spec::{Crash, Drill, Protocol, TemplateError};
+use crate::spec::{Crash, Drill, DrillPlaces, TemplateError};
 pub use course::{Course, NoCourse, Step, course};
+pub use spoken::Spoken;
 use stage::Stage;
 
 /// The judge's answers, in a trial's folder.
@@ -72,32 +79,13 @@ pub struct Surroundings {
     pub root: PathBuf,
     /// The folder of the drill file.
     pub drill_folder: PathBuf,
-    /// Where the server's command stands, as `drills/deploy.yaml:10`.
-    pub command_place: String,
+    /// Where in the drill's file stands what an answer may speak of.
+    pub places: DrillPlaces,
     /// The path of `drill-fixture`, where there is one.
     pub fixture: Option<PathBuf>,
     /// Becomes true when the user interrupts.
     pub interrupted: watch::Receiver<bool>,
     pub spoken: Spoken,
-}
-
-/// The protocol that the server of each drill was found to speak. A server that is older than `server/discover` may let
-/// that question run into its time limit of 10 s: it is asked once, and not again for each session, rehearsal and trial.
-#[derive(Debug, Clone, Default)]
-pub struct Spoken(Arc<Mutex<HashMap<String, Protocol>>>);
-
-impl Spoken {
-    fn by(&self, drill: &str) -> Option<Protocol> {
-        self.lock().get(drill).copied()
-    }
-
-    fn note(&self, drill: &str, protocol: Protocol) {
-        self.lock().insert(drill.to_owned(), protocol);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Protocol>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Why a trial is an `error`: ours or the machine's.
@@ -239,6 +227,8 @@ async fn play(
         tool: TOOL.to_owned(),
         drill_sha256: Some(drill_sha256),
     });
+    let DrillPlaces { file, lines } = surroundings.places.clone();
+    journal.append(Event::DrillRead { file, lines });
     let mut interrupted = surroundings.interrupted.clone();
     tokio::select! {
         biased;
@@ -274,6 +264,7 @@ async fn phases(
     if let Some(remote) = stage.remote.take() {
         remote.stop().await;
     }
+    drop(stage.network.take());
     stage.cell.end();
     Ok(())
 }
@@ -289,11 +280,16 @@ async fn sessions(
     if let Some(mut live) = point {
         let aftermath = crash::crash_and_observe(stage, crash, &mut live).await?;
         after::revoke_and_stop(stage, &live, &aftermath).await?;
-        beside::call(stage, beside, &aftermath).await?;
-        after::try_revoked_session(stage, &aftermath).await?;
+        let beside = beside::still_open(stage, beside).await?;
         after::recover(stage, &aftermath).await?;
-        job::revoke(stage).await?;
+        beside::call(stage, beside, &aftermath).await?;
         stage.verify_authority().await?;
+        let tried = after::try_revoked_session(stage, &aftermath).await?;
+        job::revoke(stage).await?;
+        if tried {
+            stage.verify_authority().await?;
+        }
+        rehearsal::prove_reach(stage, surroundings).await?;
     }
     Ok(())
 }

@@ -8,10 +8,15 @@ use std::sync::Arc;
 use super::limit::within_limits;
 use super::stage::Stage;
 use super::{Surroundings, TrialError};
-use crate::journal::{AnswerShape, CallRole, Event, Journal, Phase, Secrets, Session};
+use crate::journal::{
+    AnswerShape, CallRole, Event, Journal, Phase, Secrets, Session, Sought, hosts_sought,
+};
 use crate::remote::Hold;
 use crate::session::Write;
 use crate::spec::{Crash, Drill};
+
+/// So many things are told that a rehearsal sought besides the remote.
+const MOST_SOUGHT: usize = 20;
 
 /// Runs the call once without a crash and returns what it did, as the event that tells of it: `rehearsed`, or
 /// `limit-exceeded`. What it leaves goes into `folder`.
@@ -53,6 +58,45 @@ pub(super) async fn rehearse_into(
     Ok(event
         .or_else(|| exceeded(journal))
         .unwrap_or_else(|| rehearsed(journal, AnswerShape::Nothing, None)))
+}
+
+/// Where calls were made and none of them brought a request that makes an effect, a clean run of the call tells whether the
+/// server knows the remote at all: one that does has lost a request, one that does not was never tested.
+pub(super) async fn prove_reach(
+    stage: &Stage,
+    surroundings: &Surroundings,
+) -> Result<(), TrialError> {
+    let remote = stage.drill.remote.as_ref();
+    let makes_effects =
+        remote.is_some_and(|remote| remote.routes.iter().any(|route| route.effect.is_some()));
+    let has = |is: fn(&Event) -> bool| {
+        let found = stage.journal.latest(|entry| is(&entry.event).then_some(()));
+        found.is_some()
+    };
+    let is_called = has(|e| {
+        matches!(
+            e,
+            Event::CallIssued {
+                role: CallRole::Main,
+                ..
+            }
+        )
+    });
+    let is_known = has(|e| match e {
+        Event::RequestReceived { effect, .. } => effect.is_some(),
+        Event::Rehearsed { .. } => true,
+        _ => false,
+    });
+    if !makes_effects || !is_called || is_known {
+        return Ok(());
+    }
+    let folder = stage.rehearsal_folder()?;
+    let event = rehearse(Arc::clone(&stage.drill), surroundings.clone(), &folder).await?;
+    // A limit that it exceeded is none of this trial's sessions.
+    if matches!(event, Event::Rehearsed { .. }) {
+        stage.journal.append(event);
+    }
+    Ok(())
 }
 
 fn exceeded(journal: &Journal) -> Option<Event> {
@@ -101,8 +145,23 @@ async fn call(stage: &mut Stage) -> Result<Event, TrialError> {
             Write::Whole,
         )
         .await?;
-    let answer = stage.answered(Session::A, CallRole::Main, &call_id).await;
-    Ok(rehearsed(&journal, answer, None))
+    let answer = stage
+        .answered(&live, CallRole::Main, &call_id, drill.call.within)
+        .await;
+    let event = rehearsed(&journal, answer, None);
+    if matches!(
+        event,
+        Event::Rehearsed {
+            connection: None,
+            ..
+        }
+    ) && answer == AnswerShape::Result
+    {
+        // It may answer first, and write afterwards.
+        stage.idle(drill.call.within.0).await;
+        return Ok(rehearsed(&journal, answer, None));
+    }
+    Ok(event)
 }
 
 fn rehearsed(journal: &Journal, answer: AnswerShape, failure: Option<&str>) -> Event {
@@ -111,6 +170,7 @@ fn rehearsed(journal: &Journal, answer: AnswerShape, failure: Option<&str>) -> E
     let mut requests = Vec::new();
     let mut effect_on = None;
     let mut detail = failure.unwrap_or_default().to_owned();
+    let mut hosts = Vec::new();
     journal.collect::<()>(|entry| {
         match &*entry.event {
             Event::PhaseStarted { phase: Phase::Arm } => armed = true,
@@ -132,6 +192,7 @@ fn rehearsed(journal: &Journal, answer: AnswerShape, failure: Option<&str>) -> E
                 text,
                 ..
             } => detail.clone_from(text),
+            Event::HostSought { .. } => hosts.push(Arc::clone(&entry.event)),
             _ => {}
         }
         None
@@ -143,10 +204,20 @@ fn rehearsed(journal: &Journal, answer: AnswerShape, failure: Option<&str>) -> E
                 .position(|connection| *connection == effect_on)
         })
         .and_then(|index| u32::try_from(index + 1).ok());
+    let hosts = hosts_sought(hosts.iter().map(|event| (0, &**event)));
+    let sought = hosts
+        .into_iter()
+        .take(MOST_SOUGHT)
+        .map(|sought| Sought {
+            evidence: Vec::new(),
+            ..sought
+        })
+        .collect();
     Event::Rehearsed {
         connection,
         requests,
         answer,
         detail: crate::journal::excerpt(&detail, 500),
+        sought,
     }
 }

@@ -6,34 +6,27 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use super::needs::needs;
 use super::operator::Operator;
 use super::place::{place, url};
 use super::record::{Collected, Collector, Record, Source, trace_of};
 use super::redact;
 use super::{Surroundings, TrialError};
-use crate::cell::{Bounds, Cell, Gate, Plan, Present};
-use crate::journal::{
-    AnswerShape, CallRole, Event, Exit, Journal, Pid, PipeEnd, Session, SessionFault, Watch,
-};
+use crate::cell::{Bounds, Cell, CellError, Fence, Gate, Plan};
+use crate::journal::{AnswerShape, CallRole, Event, Journal, Pid, Session, SessionFault, Watch};
+use crate::network;
 use crate::otlp::Receiver;
 use crate::remote::{Authority, Inlet, Issued, Remote};
-use crate::session::{Gated, Issue, Leading, LiveSession, Opening, Write, fits_a_socket};
+use crate::session::{Gated, Issue, Leading, Listing, LiveSession, Opening, Write, fits_a_socket};
 use crate::spec::{
     self, Call, Correlation, Crash, Drill, Group, Kill, Network, Ownership, Protocol, RecordPlace,
-    Sdk, Templates,
+    Sdk, Span, Templates,
 };
-
-/// For the handshake to be answered.
-pub(super) const HANDSHAKE_WITHIN: Duration = Duration::from_secs(30);
-
-/// A call that is not answered by then is not answered.
-pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 /// The identity of a session, made by the harness.
 #[derive(Debug, Clone)]
@@ -62,6 +55,8 @@ pub(super) struct Stage {
     pub record: Option<Record>,
     /// Takes what the server exports, where the drill asks for it.
     pub otlp: Option<Receiver>,
+    /// Answers what the server seeks besides the remote; absent where the network is the host's.
+    pub network: Option<network::Network>,
     pub bundle: PathBuf,
     /// The processes of the session beside, as long as it is open.
     pub bystanders: HashSet<Pid>,
@@ -72,6 +67,7 @@ pub(super) struct Stage {
     pub(super) port: u16,
     /// Made by the cell, and gone with it.
     scratch: PathBuf,
+    fence: Option<Fence>,
 }
 
 impl Stage {
@@ -98,6 +94,7 @@ impl Stage {
             ),
             otlp: drill.receives_otlp(),
             scratch: scratch.clone(),
+            needs: needs(&drill, &surroundings),
         };
         let (cell, doorway) = Cell::build(&plan, &journal)?;
         let work = scratch.join("work");
@@ -111,6 +108,7 @@ impl Stage {
             &url(port),
         );
         let otlp = doorway.otlp.map(Receiver::start).transpose()?;
+        let network = network::Network::start(doorway.network, cell.line(), &journal)?;
         let remote = match &drill.remote {
             None => None,
             Some(spec) => {
@@ -137,6 +135,7 @@ impl Stage {
             operator: Operator::default(),
             record: None,
             otlp,
+            network,
             bundle: bundle.to_owned(),
             bystanders: HashSet::new(),
             templates: Templates::default(),
@@ -145,6 +144,7 @@ impl Stage {
             work,
             port,
             scratch,
+            fence: doorway.fence,
         };
         stage.mint(Session::A, name("run"), name("call"), name("approval"))?;
         if let Some(ownership) = stage
@@ -288,16 +288,22 @@ impl Stage {
         }
         let protocol = match self.drill.server.protocol {
             Protocol::Auto => {
-                let spoken = self.surroundings.spoken.by(&self.drill.drill);
+                let spoken = self.surroundings.spoken.protocol(&self.drill.drill);
                 spoken.unwrap_or(Protocol::Auto)
             }
             pinned => pinned,
         };
-        if !live.handshake(protocol, HANDSHAKE_WITHIN).await? {
+        let within = self.drill.server.handshake.within;
+        if !live.handshake(protocol, within).await? {
             live.leave().await?;
             return Ok(None);
         }
         self.remember_protocol(session);
+        // The revoked session's server may ask the remote for its tools, and be refused before the call is made. Session B
+        // lists them before its call.
+        if matches!(session, Session::A | Session::Beside) {
+            self.list_tools(&mut live, 1).await?;
+        }
         for call in before {
             let call_id = name("call");
             self.issue(
@@ -309,17 +315,31 @@ impl Stage {
                 Write::Whole,
             )
             .await?;
-            self.answered(session, CallRole::Before, &call_id).await;
+            self.answered(&live, CallRole::Before, &call_id, call.within)
+                .await;
         }
-        if self.is_dead(&live) {
-            live.failed(
-                SessionFault::Lost,
-                "the server ended before the call was issued",
-            );
+        if self.is_gone(&live) {
+            let ending = self.lost(&live).await;
+            let detail = format!("{} before the call was issued", ending.told());
+            live.failed(SessionFault::Lost, detail);
             live.leave().await?;
             return Ok(None);
         }
         Ok(Some(live))
+    }
+
+    /// Has the client ask for the tools this often, and writes down what there are. A server that does not say so in time
+    /// is asked by no later session, unless the ids of that are to be shifted.
+    pub async fn list_tools(&self, live: &mut LiveSession, times: u32) -> Result<(), TrialError> {
+        let (spoken, drill) = (&self.surroundings.spoken, &self.drill.drill);
+        if times == 1 && spoken.hides_tools(drill) {
+            return Ok(());
+        }
+        let deadline = Instant::now() + self.drill.call.within.0;
+        if live.list_tools(times, deadline).await? == Listing::Unanswered {
+            spoken.note_hidden_tools(drill);
+        }
+        Ok(())
     }
 
     /// What befalls this session.
@@ -344,7 +364,8 @@ impl Stage {
         if let Some(spoken) = spoken
             && let Ok(protocol) = serde_json::from_value(Value::String(spoken))
         {
-            self.surroundings.spoken.note(&self.drill.drill, protocol);
+            let spoken = &self.surroundings.spoken;
+            spoken.note_protocol(&self.drill.drill, protocol);
         }
     }
 
@@ -391,8 +412,9 @@ impl Stage {
                     .collect::<Result<_, _>>()?,
                 _ => Vec::new(),
             },
-            command_place: self.surroundings.command_place.clone(),
+            command_place: self.surroundings.places.command(),
             bundle: self.bundle.clone(),
+            fence: self.fence()?,
             scratch: self.scratch.clone(),
             gated: (session == Session::A && self.is_gated).then(|| Gated {
                 record: self
@@ -409,6 +431,15 @@ impl Stage {
                 .and_then(|collector| collector.noting_of(session)),
             declared: self.identity(session).declared.clone(),
         })
+    }
+
+    /// What a process that is started now must enter. It can connect to what listens in the cell, as a gateway does.
+    pub fn fence(&self) -> Result<Option<Fence>, CellError> {
+        let Some(fence) = &self.fence else {
+            return Ok(None);
+        };
+        let listening = self.cell.line().listening()?;
+        Ok(Some(fence.with(listening)))
     }
 
     /// Where the harness keeps what belongs to this trial's processes and not to their work.
@@ -463,13 +494,18 @@ impl Stage {
     }
 
     /// Waits for the answer to a call. Appends that nothing came, when nothing came.
-    pub async fn answered(&self, session: Session, role: CallRole, call_id: &str) -> AnswerShape {
-        let deadline = Instant::now() + ANSWER_WITHIN;
+    pub async fn answered(
+        &self,
+        live: &LiveSession,
+        role: CallRole,
+        call_id: &str,
+        within: Span,
+    ) -> AnswerShape {
+        let session = live.session();
         let mut on_the_wire: Option<String> = None;
-        let ended = self
-            .journal
-            .watch()
-            .until(deadline, |entry| match &*entry.event {
+        let mut watch = self.journal.watch();
+        let ended = watch
+            .until(Instant::now() + within.0, |entry| match &*entry.event {
                 Event::CallIssued {
                     session: of,
                     call,
@@ -486,15 +522,24 @@ impl Stage {
                     ..
                 } if *of == session && on_the_wire.as_ref() == Some(rpc_id) => Some(Some(*shape)),
                 Event::StdoutEnded { session: of, .. } if *of == session => Some(None),
+                // What still holds its stdout may never let go of it.
+                Event::ProcessExited { .. } if self.is_dead(live) => Some(None),
                 _ => None,
             })
             .await;
         if let Some(Some(shape)) = ended {
             return shape;
         }
-        let text = match ended {
-            Some(_) => "stdout ended before an answer came".to_owned(),
-            None => format!("no answer came within {} s", ANSWER_WITHIN.as_secs()),
+        let text = if ended.is_some() {
+            let ending = self.lost(live).await;
+            // Its end may be told before the last that it wrote.
+            let answer = on_the_wire.as_ref().map(|id| self.answer_to(session, id));
+            if let Some(shape) = answer.flatten() {
+                return shape;
+            }
+            format!("{} before an answer came", ending.told())
+        } else {
+            format!("no answer came within {within}")
         };
         let (shape, rpc_id) = (AnswerShape::Nothing, on_the_wire.unwrap_or_default());
         self.journal.append(Event::CallAnswered {
@@ -512,58 +557,6 @@ impl Stage {
         let mut watch = self.journal.watch();
         watch.skip_to_end();
         watch
-    }
-
-    /// Leaves out the processes of the session beside, the authority, and what they have started.
-    pub fn leave_out_bystanders(&self, present: &mut Vec<Present>) {
-        let mut bystanders = self.bystanders.clone();
-        bystanders.extend(self.operator.pid);
-        bystanders.extend(&self.operator.others);
-        // A child can have a lower pid than its parent, so once through is not enough.
-        while !bystanders.is_empty() {
-            let known = bystanders.len();
-            let children = present.iter().filter(|p| bystanders.contains(&p.parent));
-            let children: Vec<Pid> = children.map(|child| child.pid).collect();
-            bystanders.extend(children);
-            if bystanders.len() == known {
-                break;
-            }
-        }
-        present.retain(|present| !bystanders.contains(&present.pid));
-    }
-
-    /// Whether nobody serves the session any more, as far as anybody has told.
-    pub fn is_dead(&self, live: &LiveSession) -> bool {
-        self.exit_of(self.serving(live))
-    }
-
-    /// The process that the client started; where that was a launcher which has gone, the one that it left: who holds
-    /// both of the session's pipes.
-    pub fn serving(&self, live: &LiveSession) -> Pid {
-        let started = live.server();
-        if self.status_of(started) != Some(Exit::Code(0)) {
-            return started;
-        }
-        let holders = |end| {
-            let holders = self.cell.line().holders(live.pipes(), end);
-            holders.unwrap_or_default()
-        };
-        let writers = holders(PipeEnd::StdoutWrite);
-        let mut readers = holders(PipeEnd::StdinRead).into_iter();
-        readers
-            .find(|reader| writers.contains(reader))
-            .unwrap_or(started)
-    }
-
-    pub fn exit_of(&self, pid: Pid) -> bool {
-        self.status_of(pid).is_some()
-    }
-
-    fn status_of(&self, pid: Pid) -> Option<Exit> {
-        self.journal.latest(|entry| match &*entry.event {
-            Event::ProcessExited { pid: of, exit, .. } if *of == pid => Some(*exit),
-            _ => None,
-        })
     }
 }
 

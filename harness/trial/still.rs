@@ -25,7 +25,7 @@ pub(super) async fn stop_readers(
     live: &LiveSession,
 ) -> Result<Result<(), String>, TrialError> {
     let cell = stage.cell.line();
-    let mut pids = cell.holders(live.pipes(), PipeEnd::StdinRead)?;
+    let (mut pids, _) = cell.holders(live.pipes(), PipeEnd::StdinRead)?;
     if pids.is_empty() {
         // What a process holds may be hidden from us; the one that was started reads, or has somebody else read for it.
         pids.push(stage.serving(live));
@@ -67,7 +67,7 @@ pub(super) fn go_on(stage: &Stage, crash: &Crash) -> Result<(), TrialError> {
         stage.journal.append(Event::PointLost { point, instead });
     }
     for pid in &pids {
-        cell.signal(*pid, Signal::Cont)?;
+        cell.go_on(*pid)?;
     }
     stage.journal.append(Event::ServerContinued { pids });
     Ok(())

@@ -153,7 +153,7 @@ fn whole(file: &spec::DrillFile, name: &str) -> (Trial, Surroundings) {
     let planned = planned.expect("the shipped drill has this point");
     let (_, interrupted) = tokio::sync::watch::channel(false);
     let surroundings = Surroundings {
-        command_place: "drills/deploy.yaml".to_owned(),
+        places: file.places(),
         cell: Wanted::Best,
         root: file.root.clone(),
         drill_folder: file.root.join("drills"),

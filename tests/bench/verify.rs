@@ -121,7 +121,7 @@ fn play(folder: &Path) {
         cell: Wanted::Best,
         root: file.root.clone(),
         drill_folder: file.root.join("drills"),
-        command_place: file.command_place(),
+        places: file.places(),
         fixture: Some(PathBuf::from(FIXTURE)),
         interrupted,
         spoken: Spoken::default(),
@@ -169,7 +169,8 @@ fn bundle_of(real: &Path, trials: usize, reports: &Path) -> PathBuf {
         }
         let journal = Journal::create(&folder.join("journal.jsonl"), Secrets::default());
         let journal = journal.expect("a journal");
-        for line in &recorded.lines {
+        // Each happens when it is appended here.
+        for line in journal::in_time(&recorded.lines) {
             journal.append(match line.event.clone() {
                 Event::TrialStarted {
                     drill,

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::LazyLock;
 
 use cargo_drill::attest::PublicKey;
@@ -13,6 +12,7 @@ use tempfile::TempDir;
 
 use crate::drills::deploy_at;
 use crate::ground::Ground;
+use crate::keys::key_pair;
 use crate::said::{json_in, say};
 
 /// Three trials of one drill and one of another, signed, in a run that left one trial out.
@@ -35,36 +35,16 @@ pub static SIGNED: LazyLock<Made> = LazyLock::new(|| {
         "twice",
         &format!("{}\nrepeat: 2\n", deploy_at("twice", "idle", &[])),
     );
-    openssl_key(&ground.path().join("key.pem"));
+    make_key(&ground.path().join("key.pem"));
     let said = say(&mut ground.command(["--skip", "startup", "--sign", "key.pem"]));
     assert_eq!(said.code, Some(0), "{said}");
     let run = ground.run();
     Made { ground, run }
 });
 
-/// A private key as openssl makes it; its public half beside it, with `.pub` after its name.
-pub fn openssl_key(path: &Path) {
-    let public = path.with_extension("pem.pub");
-    for arguments in [
-        vec![
-            "genpkey",
-            "-algorithm",
-            "ed25519",
-            "-out",
-            path.to_str().unwrap(),
-        ],
-        vec![
-            "pkey",
-            "-in",
-            path.to_str().unwrap(),
-            "-pubout",
-            "-out",
-            public.to_str().unwrap(),
-        ],
-    ] {
-        let output = Command::new("openssl").args(&arguments).output().unwrap();
-        assert!(output.status.success(), "{arguments:?}: {output:?}");
-    }
+/// A private key; its public half beside it, with `.pub` after its name.
+pub fn make_key(path: &Path) {
+    key_pair(path, &path.with_extension("pem.pub"));
 }
 
 /// A copy of a bundle, to be tampered with.

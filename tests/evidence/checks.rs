@@ -6,6 +6,9 @@ use std::process::Command;
 use cargo_drill::report::CHECKS;
 
 use crate::bundle::{Copy, SIGNED};
+use crate::drills::deploy_at;
+use crate::ground::Ground;
+use crate::said::{json_in, say};
 
 /// The last line that a check prints.
 fn last_word(copy: &Copy, script: &str) -> String {
@@ -26,8 +29,7 @@ const WORDS: [&str; 5] = [
     "signed whole",
 ];
 
-#[test]
-fn each_check_of_the_page_passes_and_prints_its_word() {
+pub fn each_check_of_the_page_passes_and_prints_its_word() {
     let copy = Copy::of(&SIGNED.run);
     let page = fs::read_to_string(copy.at("README.md")).unwrap();
     assert!(page.contains("It is signed by the key `"), "{page}");
@@ -37,8 +39,7 @@ fn each_check_of_the_page_passes_and_prints_its_word() {
     }
 }
 
-#[test]
-fn each_check_of_the_page_fails_where_it_should() {
+pub fn each_check_of_the_page_fails_where_it_should() {
     let spoilt: [fn(&Copy); 5] = [
         |copy| fs::write(copy.at("deploy__idle/stderr-a.txt"), "x").unwrap(),
         |copy| {
@@ -64,4 +65,39 @@ fn each_check_of_the_page_fails_where_it_should() {
         spoil(&copy);
         assert_ne!(last_word(&copy, check.script), word, "{}", check.title);
     }
+}
+
+/// What a reviewer does who trusts neither us nor our tool.
+pub fn jq_and_sha256sum_are_enough_to_check_a_bundle() {
+    let ground = Ground::new();
+    ground.drill("deploy", &deploy_at("deploy", "after-acceptance", &[]));
+    say(&mut ground.command([]));
+    let in_shell = |script: &str| {
+        let mut shell = Command::new("sh");
+        shell.args(["-euc", script]).current_dir(ground.run());
+        let said = say(&mut shell);
+        assert_eq!(said.code, Some(0), "{said}");
+        said.out
+    };
+    let chain = in_shell(
+        r#"
+        prev=$(printf '%064d' 0)
+        while IFS= read -r line; do
+            test "$(printf '%s' "$line" | jq -r .prev)" = "$prev"
+            prev=$(printf '%s' "$line" | jq -cSj 'del(.hash)' | sha256sum | cut -d' ' -f1)
+            test "$(printf '%s' "$line" | jq -r .hash)" = "$prev"
+        done < deploy__after-acceptance/journal.jsonl
+        echo "$prev"
+        "#,
+    );
+    let manifest = json_in(&ground.run(), "manifest.json");
+    let end = &manifest["journals"]["deploy__after-acceptance/journal.jsonl"];
+    assert_eq!(end["head"], chain.trim());
+    let files = in_shell(
+        r#"jq -r '.files | to_entries[] | "\(.value.sha256)  \(.key)"' manifest.json | sha256sum --check --quiet"#,
+    );
+    assert_eq!(files, "");
+    let listed = manifest["files"].as_object().unwrap().len();
+    let found = in_shell("find . -type f ! -name manifest.json | wc -l");
+    assert_eq!(listed.to_string(), found.trim());
 }

@@ -2,13 +2,15 @@
 //! whole.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use cargo_drill::bundle::{Signature, State, verify};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::{Pid, geteuid};
+use nix::unistd::Pid;
+use serde_json::Value;
 
-use crate::bundle::openssl_key;
+use crate::bundle::make_key;
 use crate::drills::deploy_at;
 use crate::ground::Ground;
 use crate::left::{Family, LIMIT, journals, until, wait_until_clear};
@@ -23,7 +25,7 @@ fn ground() -> Ground {
         "deploy",
         &deploy_at("deploy", "idle, before-dispatch, after-result", &[]),
     );
-    openssl_key(&ground.path().join("key.pem"));
+    make_key(&ground.path().join("key.pem"));
     ground
 }
 
@@ -53,8 +55,7 @@ fn ended_at(ground: &Ground, signal: Signal, events: usize) -> usize {
         .len()
 }
 
-#[test]
-fn a_killed_run_verifies_up_to_the_kill_and_is_incomplete() {
+pub fn a_killed_run_verifies_up_to_the_kill_and_is_incomplete() {
     for moment in 0..MOMENTS {
         let ground = ground();
         let events = 1 + moment * 25;
@@ -75,8 +76,7 @@ fn a_killed_run_verifies_up_to_the_kill_and_is_incomplete() {
     }
 }
 
-#[test]
-fn what_a_killed_run_had_sealed_cannot_be_changed_unseen() {
+pub fn what_a_killed_run_had_sealed_cannot_be_changed_unseen() {
     let ground = ground();
     // The first trial has ended once the second has a journal.
     let mut child = ground
@@ -102,8 +102,7 @@ fn what_a_killed_run_had_sealed_cannot_be_changed_unseen() {
     assert_eq!(findings[0].place, format!("{bundle}/stderr-a.txt"));
 }
 
-#[test]
-fn an_interrupted_run_says_so_and_is_signed_as_one_that_failed() {
+pub fn an_interrupted_run_says_so_and_is_signed_as_one_that_failed() {
     let ground = ground();
     let ended = ended_at(&ground, Signal::SIGINT, 5);
     assert!(ended < 3, "it was interrupted too late");
@@ -120,11 +119,10 @@ fn an_interrupted_run_says_so_and_is_signed_as_one_that_failed() {
 }
 
 /// Every trial is under way, so none is left that was not run.
-#[test]
-fn a_run_that_was_interrupted_in_its_last_trial_is_incomplete() {
+pub fn a_run_that_was_interrupted_in_its_last_trial_is_incomplete() {
     let ground = Ground::new();
     ground.drill("deploy", &deploy_at("deploy", "idle", &[]));
-    openssl_key(&ground.path().join("key.pem"));
+    make_key(&ground.path().join("key.pem"));
     ended_at(&ground, Signal::SIGINT, 5);
     let verification = verify(&ground.run(), &[]).unwrap();
     assert_eq!(verification.findings, []);
@@ -138,12 +136,7 @@ fn a_run_that_was_interrupted_in_its_last_trial_is_incomplete() {
 }
 
 /// A disk that is full at one size or another: whatever could still be written, the bundle is not taken for a whole one.
-#[test]
-fn a_full_disk_never_yields_a_bundle_that_looks_whole() {
-    if !geteuid().is_root() {
-        println!("skipped: only root may mount");
-        return;
-    }
+pub fn a_full_disk_never_yields_a_bundle_that_looks_whole() {
     let whole = ground();
     assert_eq!(say(&mut whole.command([])).code, Some(0));
     let bytes: u64 = crate::bundle::files_in(&whole.run())
@@ -164,10 +157,6 @@ fn a_full_disk_never_yields_a_bundle_that_looks_whole() {
             .args(["-m", "sh", "-c", &script])
             .current_dir(ground.path())
             .env_remove("CI"));
-        if said.code == Some(77) {
-            println!("skipped: no tmpfs can be mounted here");
-            return;
-        }
         let kept = ground.path().join("kept/runs");
         let run = crate::ground::folders_in(&kept).pop();
         if said.code == Some(0) {
@@ -186,4 +175,60 @@ fn a_full_disk_never_yields_a_bundle_that_looks_whole() {
         }
     }
     assert!(short == 3, "the disk was full {short} times only");
+}
+
+/// A disk of 300 KiB in a mount namespace of its own, which goes with the shell.
+pub fn a_full_disk_is_an_error_and_what_was_written_stays_readable() {
+    let ground = Ground::new();
+    ground.drill("deploy", crate::drills::DEPLOY);
+    fs::create_dir(ground.path().join("reports")).unwrap();
+    let program = env!("CARGO_BIN_EXE_cargo-drill");
+    let script = format!(
+        "mount -t tmpfs -o size=300k none reports || exit 77; \
+         {program} --test-threads 1 --format json; code=$?; mkdir kept; cp -r reports/. kept; exit $code"
+    );
+    let mut shell = ground.command([]);
+    let mut unshare = Command::new("unshare");
+    unshare.args(["-m", "sh", "-c", &script]);
+    unshare.current_dir(ground.path());
+    for (name, value) in shell.env("LANG", "C.UTF-8").get_envs() {
+        match value {
+            Some(value) => unshare.env(name, value),
+            None => unshare.env_remove(name),
+        };
+    }
+    let said = say(&mut unshare);
+    assert_eq!(said.code, Some(2), "{said}");
+    assert!(said.err.contains("No space left on device"), "{said}");
+    assert!(!said.err.contains("panicked"), "{said}");
+    assert!(said.out.contains("\"verdict\":\"error\""), "{said}");
+    let runs = fs::read_dir(ground.path().join("kept/runs")).unwrap();
+    let run = runs.map(|entry| entry.unwrap().path()).next().unwrap();
+    let results = json_in(&run, "results.json");
+    assert!(results["trials"].is_array());
+    let journals: Vec<PathBuf> = fs::read_dir(&run)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.join("journal.jsonl").exists())
+        .collect();
+    assert!(!journals.is_empty());
+    for bundle in journals {
+        let judged = say(ground.command(["judge"]).arg(&bundle));
+        assert_eq!(judged.err, "");
+        let name = bundle.file_name().unwrap().to_str().unwrap();
+        let trial = said
+            .out
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap())
+            .find(|trial| trial["bundle"] == name)
+            .unwrap();
+        // The journal is whole where only what is written after it, such as the seal, found no room any more.
+        let journal = fs::read_to_string(bundle.join("journal.jsonl")).unwrap();
+        let last = journal
+            .lines()
+            .last()
+            .and_then(|line| serde_json::from_str::<Value>(line).ok());
+        let is_whole = last.is_some_and(|last| last["kind"] == "trial-ended");
+        assert_eq!(judged.code == Some(0), is_whole, "{trial:#}\n{judged}");
+    }
 }

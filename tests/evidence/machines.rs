@@ -8,7 +8,7 @@ use std::process::Command;
 use cargo_drill::bundle::verify;
 use serde_json::Value;
 
-use crate::bundle::openssl_key;
+use crate::bundle::make_key;
 use crate::drills::deploy_at;
 use crate::ground::{Ground, folders_in};
 
@@ -29,7 +29,7 @@ fn ground() -> Ground {
         &deploy_at("deploy", "idle, before-dispatch, after-result", &[]),
     );
     ground.drill("other", &deploy_at("other", "idle", &[]));
-    openssl_key(&ground.path().join("key.pem"));
+    make_key(&ground.path().join("key.pem"));
     ground
 }
 
@@ -63,8 +63,7 @@ fn is_whole_and_signed(run: &Path) {
     assert!(run.join("attestation.intoto.jsonl").exists());
 }
 
-#[test]
-fn the_workflow_for_github_is_accepted_by_its_linter() {
+pub fn the_workflow_for_github_is_accepted_by_its_linter() {
     let output = Command::new("node")
         .arg(concat!(
             env!("CARGO_MANIFEST_DIR"),
@@ -81,8 +80,7 @@ fn the_workflow_for_github_is_accepted_by_its_linter() {
     );
 }
 
-#[test]
-fn the_workflow_for_github_drills_in_slices_and_joins_them() {
+pub fn the_workflow_for_github_drills_in_slices_and_joins_them() {
     let ground = ground();
     let workflow = yaml("ci/github-actions.yml");
     let step = |job: &str, name: &str| {
@@ -115,8 +113,7 @@ fn the_workflow_for_github_drills_in_slices_and_joins_them() {
     is_whole_and_signed(&ground.run());
 }
 
-#[test]
-fn the_jobs_for_kubernetes_are_accepted_by_its_schemas() {
+pub fn the_jobs_for_kubernetes_are_accepted_by_its_schemas() {
     for name in ["ci/kubernetes-job.yaml", "ci/kubernetes-evidence.yaml"] {
         let output = Command::new(file("python/.venv/bin/kubernetes-validate"))
             .arg("--strict")
@@ -131,8 +128,7 @@ fn the_jobs_for_kubernetes_are_accepted_by_its_schemas() {
     }
 }
 
-#[test]
-fn the_jobs_for_kubernetes_drill_in_slices_and_join_them() {
+pub fn the_jobs_for_kubernetes_drill_in_slices_and_join_them() {
     let ground = ground();
     let reports = ground.path().join("shared").display().to_string();
     let script = |name: &str| {

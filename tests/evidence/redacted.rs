@@ -23,8 +23,7 @@ fn drill(more: &str) -> String {
     format!("{}\n{more}\n", text.replacen(env, &variables, 1))
 }
 
-#[test]
-fn values_of_redacted_variables_are_nowhere_in_the_bundle() {
+pub fn values_of_redacted_variables_are_nowhere_in_the_bundle() {
     let ground = Ground::new();
     ground.drill("deploy", &drill("redact: [LICENCE, LITERAL]"));
     let said = say(ground.command([]).env("LICENCE", LICENCE));
@@ -45,8 +44,7 @@ fn values_of_redacted_variables_are_nowhere_in_the_bundle() {
     assert_eq!(results["trials"][0]["verdict"], "held");
 }
 
-#[test]
-fn a_variable_that_is_not_set_or_too_short_is_an_error_and_one_that_nothing_uses_a_mistake() {
+pub fn a_variable_that_is_not_set_or_too_short_is_an_error_and_one_that_nothing_uses_a_mistake() {
     let ground = Ground::new();
     ground.drill("deploy", &drill("redact: [LICENCE, LITERAL]"));
     let said = say(ground.command([]).env_remove("LICENCE"));

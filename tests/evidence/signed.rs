@@ -7,7 +7,7 @@ use cargo_drill::attest::PublicKey;
 use cargo_drill::bundle::{Signature, verify};
 use serde_json::Value;
 
-use crate::bundle::{SIGNED, openssl_key};
+use crate::bundle::{SIGNED, make_key};
 use crate::drills::deploy_at;
 use crate::ground::Ground;
 use crate::said::say;
@@ -70,13 +70,7 @@ fn subject<'s>(statement: &'s Value, name: &str) -> &'s Value {
     found.unwrap_or_else(|| panic!("no {name} in {statement:#}"))
 }
 
-#[test]
-fn what_a_key_of_openssl_signed_is_verified_by_another_verifier() {
-    is_verified_elsewhere(&SIGNED.ground, "key.pem.pub");
-}
-
-#[test]
-fn the_statements_say_what_was_drilled_and_what_came_of_it() {
+pub fn the_statements_say_what_was_drilled_and_what_came_of_it() {
     let statements = statements(&SIGNED.ground);
     let [result, run] = statements.as_slice() else {
         panic!("{statements:#?}");
@@ -107,9 +101,14 @@ fn the_statements_say_what_was_drilled_and_what_came_of_it() {
     assert_eq!(run["trials"][0]["answers"]["eof"], "held");
 }
 
-#[test]
-fn other_keys_sign_as_well() {
+pub fn keys_of_openssl_and_of_ssh_keygen_sign_and_another_verifier_agrees() {
     for (make, private, public, algorithm) in [
+        (
+            "openssl genpkey -algorithm ed25519 -out key.pem && openssl pkey -in key.pem -pubout -out key.pem.pub",
+            "key.pem",
+            "key.pem.pub",
+            "ed25519",
+        ),
         (
             "ssh-keygen -q -t ed25519 -N '' -f key",
             "key",
@@ -147,10 +146,9 @@ fn other_keys_sign_as_well() {
     }
 }
 
-#[test]
-fn another_key_than_the_one_that_is_trusted_is_none() {
+pub fn another_key_than_the_one_that_is_trusted_is_none() {
     let other = SIGNED.ground.path().join("other.pem");
-    openssl_key(&other);
+    make_key(&other);
     let key = PublicKey::read(&other.with_extension("pem.pub")).unwrap();
     let verification = verify(&SIGNED.run, std::slice::from_ref(&key)).unwrap();
     assert_eq!(verification.signature, Signature::Invalid);
@@ -161,8 +159,7 @@ fn another_key_than_the_one_that_is_trusted_is_none() {
     );
 }
 
-#[test]
-fn a_key_that_cannot_sign_is_refused_before_anything_runs() {
+pub fn a_key_that_cannot_sign_is_refused_before_anything_runs() {
     let ground = Ground::new();
     ground.drill("deploy", &deploy_at("deploy", "idle", &[]));
     for (name, text, words) in [
@@ -181,15 +178,14 @@ fn a_key_that_cannot_sign_is_refused_before_anything_runs() {
     assert!(ground.runs().is_empty());
 }
 
-#[test]
-fn a_run_that_failed_is_signed_as_one_that_failed() {
+pub fn a_run_that_failed_is_signed_as_one_that_failed() {
     let ground = Ground::new();
     let server = "command: [\"{{ fixture }}\", deploy, --fault, abort-at-exit]";
     ground.drill(
         "deploy",
         &deploy_at("deploy", "idle", &[(crate::drills::GOOD_SERVER, server)]),
     );
-    openssl_key(&ground.path().join("key.pem"));
+    make_key(&ground.path().join("key.pem"));
     let said = say(&mut ground.command(["--sign", "key.pem"]));
     assert_eq!(said.code, Some(1), "{said}");
     let statements = statements(&ground);

@@ -7,7 +7,7 @@ use cargo_drill::attest::PublicKey;
 use cargo_drill::bundle::verify;
 use serde_json::Value;
 
-use crate::bundle::openssl_key;
+use crate::bundle::make_key;
 use crate::drills::deploy_at;
 use crate::ground::Ground;
 use crate::said::{Said, json_in, say};
@@ -20,7 +20,7 @@ fn ground() -> Ground {
         &deploy_at("deploy", "idle, before-dispatch, after-result", &[]),
     );
     ground.drill("other", &deploy_at("other", "idle, after-result", &[]));
-    openssl_key(&ground.path().join("key.pem"));
+    make_key(&ground.path().join("key.pem"));
     ground
 }
 
@@ -46,8 +46,7 @@ fn names(run: &std::path::Path) -> Vec<String> {
         .collect()
 }
 
-#[test]
-fn slices_are_joined_into_one_bundle_that_covers_every_trial_once() {
+pub fn slices_are_joined_into_one_bundle_that_covers_every_trial_once() {
     let ground = ground();
     let runs: Vec<PathBuf> = (1..=3)
         .map(|k| {
@@ -107,8 +106,7 @@ fn slices_are_joined_into_one_bundle_that_covers_every_trial_once() {
     );
 }
 
-#[test]
-fn what_does_not_cover_every_trial_exactly_once_is_not_joined() {
+pub fn what_does_not_cover_every_trial_exactly_once_is_not_joined() {
     let ground = ground();
     let one = slice(&ground, "1", "slice:1/2", &[]);
     let two = slice(&ground, "2", "slice:2/2", &[]);
@@ -140,8 +138,7 @@ fn what_does_not_cover_every_trial_exactly_once_is_not_joined() {
     assert!(ground.runs().is_empty(), "nothing was written");
 }
 
-#[test]
-fn bundles_of_different_drills_or_servers_are_not_joined() {
+pub fn bundles_of_different_drills_or_servers_are_not_joined() {
     let ground = ground();
     let one = slice(&ground, "1", "slice:1/2", &[]);
     ground.drill(
@@ -162,8 +159,7 @@ fn bundles_of_different_drills_or_servers_are_not_joined() {
     assert!(said.err.contains("they found different trials"), "{said}");
 }
 
-#[test]
-fn more_slices_than_trials_leave_some_without_any() {
+pub fn more_slices_than_trials_leave_some_without_any() {
     let ground = Ground::new();
     ground.drill("deploy", &deploy_at("deploy", "idle", &[]));
     let full = slice(&ground, "1", "slice:1/2", &[]);

@@ -22,8 +22,7 @@ fn journal_of(copy: &Copy, trial: &str) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-#[test]
-fn a_bundle_as_it_was_written_is_whole() {
+pub fn a_bundle_as_it_was_written_is_whole() {
     let copy = Copy::of(&SIGNED.run);
     let verification = copy.verify(&[]);
     assert_eq!(verification.findings, []);
@@ -42,8 +41,7 @@ fn a_bundle_as_it_was_written_is_whole() {
     ));
 }
 
-#[test]
-fn a_flipped_bit_is_found_in_every_file_wherever_it_is() {
+pub fn a_flipped_bit_is_found_in_every_file_wherever_it_is() {
     let original = Copy::of(&SIGNED.run);
     for file in files_in(original.path()) {
         let name = file
@@ -81,8 +79,7 @@ fn a_flipped_bit_is_found_in_every_file_wherever_it_is() {
     assert_eq!(original.verify(&[]).findings, []);
 }
 
-#[test]
-fn a_cut_tail_is_found_in_every_file() {
+pub fn a_cut_tail_is_found_in_every_file() {
     let original = Copy::of(&SIGNED.run);
     for file in files_in(original.path()) {
         let name = file
@@ -112,8 +109,7 @@ fn a_cut_tail_is_found_in_every_file() {
     }
 }
 
-#[test]
-fn what_was_removed_or_added_is_found() {
+pub fn what_was_removed_or_added_is_found() {
     let at = |copy: &Copy, name: &str| copy.at(name);
     let copy = Copy::of(&SIGNED.run);
     fs::remove_dir_all(at(&copy, "deploy__idle")).unwrap();
@@ -160,8 +156,7 @@ fn what_was_removed_or_added_is_found() {
 }
 
 /// Somebody who knows the formats makes every digest fit. What cannot be made to fit is found all the same.
-#[test]
-fn a_forger_who_makes_the_digests_fit_is_found_by_what_does_not_follow() {
+pub fn a_forger_who_makes_the_digests_fit_is_found_by_what_does_not_follow() {
     type Change = fn(&Copy);
     let trial = |name: &'static str| {
         move |results: &Value| {
@@ -348,8 +343,7 @@ fn a_forger_who_makes_the_digests_fit_is_found_by_what_does_not_follow() {
 }
 
 /// Against somebody who writes a whole new history, only a signature helps.
-#[test]
-fn a_signed_bundle_cannot_be_written_anew() {
+pub fn a_signed_bundle_cannot_be_written_anew() {
     let key = PublicKey::read(&SIGNED.ground.path().join("key.pem.pub")).unwrap();
     let keys = std::slice::from_ref(&key);
     let copy = Copy::of(&SIGNED.run);
@@ -388,8 +382,7 @@ fn a_signed_bundle_cannot_be_written_anew() {
     );
 }
 
-#[test]
-fn the_command_says_what_is_wrong_and_exits_so() {
+pub fn the_command_says_what_is_wrong_and_exits_so() {
     let ground = &SIGNED.ground;
     let run = SIGNED.run.to_str().unwrap();
     let said = say(&mut ground.command(["verify", run]));
@@ -415,8 +408,7 @@ fn the_command_says_what_is_wrong_and_exits_so() {
 }
 
 /// Paths in a bundle are somebody else's words.
-#[test]
-fn no_path_of_a_bundle_leads_out_of_it() {
+pub fn no_path_of_a_bundle_leads_out_of_it() {
     let copy = Copy::of(&SIGNED.run);
     copy.edit("results.json", |r| {
         r["trials"][0]["bundle"] = json!("../../deploy__idle");
@@ -439,8 +431,7 @@ fn no_path_of_a_bundle_leads_out_of_it() {
 }
 
 /// A name may lead to what never ends, or to what nobody answers.
-#[test]
-fn what_is_no_file_is_named_and_not_waited_for() {
+pub fn what_is_no_file_is_named_and_not_waited_for() {
     let names = [
         "manifest.json",
         "results.json",
@@ -478,8 +469,7 @@ fn what_is_no_file_is_named_and_not_waited_for() {
     );
 }
 
-#[test]
-fn a_signature_that_was_taken_away_is_missed() {
+pub fn a_signature_that_was_taken_away_is_missed() {
     let copy = Copy::of(&SIGNED.run);
     copy.unsign();
     let findings = copy.findings();
@@ -489,8 +479,7 @@ fn a_signature_that_was_taken_away_is_missed() {
     );
 }
 
-#[test]
-fn a_manifest_of_another_schema_is_not_guessed_at() {
+pub fn a_manifest_of_another_schema_is_not_guessed_at() {
     let copy = Copy::of(&SIGNED.run);
     copy.edit("manifest.json", |manifest| manifest["schema"] = json!(2));
     copy.forge();

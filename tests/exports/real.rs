@@ -75,8 +75,7 @@ fn evidence(run: &Path) -> BTreeSet<PathBuf> {
     hrefs
 }
 
-#[test]
-fn the_exports_of_a_mixed_run_are_accepted_and_lead_to_the_evidence() {
+pub fn the_exports_of_a_mixed_run_are_accepted_and_lead_to_the_evidence() {
     let ground = mixed_ground();
     let page = ground.path().join("page.md");
     fs::write(&page, "# Before\n").unwrap();
@@ -126,8 +125,7 @@ fn the_exports_of_a_mixed_run_are_accepted_and_lead_to_the_evidence() {
     }
 }
 
-#[test]
-fn annotations_point_at_the_crash_and_nothing_else_is_a_command() {
+pub fn annotations_point_at_the_crash_and_nothing_else_is_a_command() {
     let ground = mixed_ground();
     let said = say(&mut ground.command(["--format", "github", "bad", "known"]));
     let commands = commands(&said);
@@ -165,15 +163,13 @@ fn annotations_point_at_the_crash_and_nothing_else_is_a_command() {
     assert!(said.out.contains("Bundle: reports/runs/"), "{said}");
 }
 
-#[test]
-fn without_being_asked_for_it_prints_no_command() {
+pub fn without_being_asked_for_it_prints_no_command() {
     let ground = mixed_ground();
     let said = say(&mut ground.command(["bad::idle", "--exact"]));
     assert_eq!(commands(&said), [""; 0], "{said}");
 }
 
-#[test]
-fn the_controls_of_a_run_are_shown_in_every_format() {
+pub fn the_controls_of_a_run_are_shown_in_every_format() {
     let ground = Ground::new();
     ground.drill(
         "good",
@@ -210,8 +206,7 @@ fn the_controls_of_a_run_are_shown_in_every_format() {
     assert_eq!(said.code, Some(0), "{said}");
 }
 
-#[test]
-fn a_control_without_evidence_fails_a_gate() {
+pub fn a_control_without_evidence_fails_a_gate() {
     let ground = Ground::new();
     ground.drill("good", &good("good", "idle, startup", "C1"));
     ground.drill("other", &good("other", "idle", "C2"));
@@ -242,8 +237,7 @@ fn is_refused(ground: &Ground, runs: &[&Path], because: &str) {
     assert!(said.err.contains(because), "`{because}` in {said}");
 }
 
-#[test]
-fn a_run_that_was_changed_or_did_not_end_is_no_evidence() {
+pub fn a_run_that_was_changed_or_did_not_end_is_no_evidence() {
     let ground = Ground::new();
     ground.drill("good", &good("good", "idle", "C1"));
     say(&mut ground.command([]));
@@ -265,8 +259,7 @@ fn a_run_that_was_changed_or_did_not_end_is_no_evidence() {
     is_refused(&ground, &[&first], because);
 }
 
-#[test]
-fn without_a_run_or_a_control_it_says_what_to_do() {
+pub fn without_a_run_or_a_control_it_says_what_to_do() {
     let ground = Ground::new();
     ground.drill("good", &deploy_at("good", "idle", &[]));
     let said = say(&mut ground.command(["controls"]));

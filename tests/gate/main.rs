@@ -1,14 +1,12 @@
 //! A server that is held in a system call, in any language: through the built command.
 
-#[path = "../outside/becoming.rs"]
-mod becoming;
 #[path = "../outside/drills.rs"]
 #[expect(dead_code, reason = "these drills have their crashes from elsewhere")]
 mod drills;
 #[path = "../outside/ground.rs"]
 mod ground;
-#[path = "../outside/nobody.rs"]
-mod nobody;
+#[path = "../outside/needs.rs"]
+mod needs;
 mod servers;
 #[expect(dead_code, reason = "these drills have their crashes from elsewhere")]
 #[path = "../small_servers/row.rs"]
@@ -19,13 +17,57 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use becoming::can_become_nobody;
 use ground::{Ground, folders_in};
-use nobody::NOBODY;
-use servers::{Crash, SYNCS_IN_NODE, SYNCS_IN_PYTHON, deploy, is_installed, node, python};
+use needs::{NOBODY, test};
+use servers::{Crash, SYNCS_IN_NODE, SYNCS_IN_PYTHON, deploy, node, python};
+
+fn main() -> ExitCode {
+    needs::main(
+        file!(),
+        vec![
+            test!(
+                the_model_server_is_held_everywhere_in_namespaces,
+                "namespaces"
+            ),
+            test!(the_model_server_is_held_everywhere_below_a_subreaper),
+            test!(
+                the_model_server_is_held_everywhere_where_an_ordinary_user_runs_the_drill,
+                "nobody"
+            ),
+            test!(
+                a_server_in_python_is_held_in_each_call,
+                "python3",
+                "namespaces"
+            ),
+            test!(a_server_in_node_is_held_in_each_call, "node", "namespaces"),
+            test!(
+                a_call_that_signals_interrupt_is_counted_once,
+                "python3",
+                "namespaces"
+            ),
+            test!(a_call_that_never_comes_proves_nothing, "namespaces"),
+            test!(without_a_gate_nothing_is_installed, "python3", "namespaces"),
+            test!(
+                an_intent_that_is_only_written_is_told_from_one_that_is_synced,
+                "python3",
+                "namespaces"
+            ),
+            test!(
+                a_log_that_is_opened_synchronously_needs_no_sync,
+                "python3",
+                "namespaces"
+            ),
+            test!(
+                where_a_filter_is_forbidden_a_crash_in_a_system_call_is_unproven_and_says_so,
+                "python3"
+            ),
+        ],
+    )
+}
 
 /// Where the model server is held, and how the call goes on.
 const OF_THE_MODEL: [Crash<'_>; 8] = [
@@ -187,21 +229,15 @@ fn model_is_held_everywhere(cell: &str, user: Option<u32>) {
     }
 }
 
-#[test]
 fn the_model_server_is_held_everywhere_in_namespaces() {
     model_is_held_everywhere("namespaces", None);
 }
 
-#[test]
 fn the_model_server_is_held_everywhere_below_a_subreaper() {
     model_is_held_everywhere("subreaper", None);
 }
 
-#[test]
 fn the_model_server_is_held_everywhere_where_an_ordinary_user_runs_the_drill() {
-    if !can_become_nobody() {
-        return;
-    }
     for cell in ["namespaces", "subreaper"] {
         model_is_held_everywhere(cell, Some(NOBODY));
     }
@@ -215,29 +251,19 @@ fn is_held_in_each_call(ground: Ground, name: &str, server: Value) {
     trials.says("connects", "ownership", "held", synced);
 }
 
-#[test]
 fn a_server_in_python_is_held_in_each_call() {
-    if is_installed("python3") {
-        let ground = Ground::new();
-        let server = python(&ground, "python", "", SYNCS_IN_PYTHON);
-        is_held_in_each_call(ground, "python", server);
-    }
+    let ground = Ground::new();
+    let server = python(&ground, "python", "", SYNCS_IN_PYTHON);
+    is_held_in_each_call(ground, "python", server);
 }
 
-#[test]
 fn a_server_in_node_is_held_in_each_call() {
-    if is_installed("node") {
-        let ground = Ground::new();
-        let server = node(&ground, "node", SYNCS_IN_NODE);
-        is_held_in_each_call(ground, "node", server);
-    }
+    let ground = Ground::new();
+    let server = node(&ground, "node", SYNCS_IN_NODE);
+    is_held_in_each_call(ground, "node", server);
 }
 
-#[test]
 fn a_call_that_signals_interrupt_is_counted_once() {
-    if !is_installed("python3") {
-        return;
-    }
     let ground = Ground::new();
     let connects: [Crash<'_>; 1] = [("interrupted", "syscall: { name: connect }")];
     let timer = "signal.signal(signal.SIGALRM, lambda *_: None)\n\
@@ -276,7 +302,6 @@ fn a_call_that_signals_interrupt_is_counted_once() {
     }
 }
 
-#[test]
 fn a_call_that_never_comes_proves_nothing() {
     let ground = Ground::new();
     let never: [Crash<'_>; 1] = [("never", "syscall: { name: unlink }")];
@@ -286,11 +311,7 @@ fn a_call_that_never_comes_proves_nothing() {
     trials.says("never", "eof", "unproven", "was not reached");
 }
 
-#[test]
 fn without_a_gate_nothing_is_installed() {
-    if !is_installed("python3") {
-        return;
-    }
     let tells = "sys.stderr.write(open('/proc/self/status').read())\nsys.stderr.flush()";
     let ground = Ground::new();
     let crashes: [Crash<'_>; 2] = [("plain", "at: idle"), ("gated", "at: idle, gate: true")];
@@ -318,11 +339,7 @@ fn folders_and_files(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-#[test]
 fn an_intent_that_is_only_written_is_told_from_one_that_is_synced() {
-    if !is_installed("python3") {
-        return;
-    }
     let crashes: [Crash<'_>; 1] = [("writes", "at: after-acceptance, gate: true")];
     let written = |ground: &Ground, name: &str, durable: bool| {
         let mut drill = python(ground, name, "", "");
@@ -365,11 +382,7 @@ fn an_intent_that_is_only_written_is_told_from_one_that_is_synced() {
     );
 }
 
-#[test]
 fn a_log_that_is_opened_synchronously_needs_no_sync() {
-    if !is_installed("python3") {
-        return;
-    }
     let ground = Ground::new();
     let crashes: [Crash<'_>; 1] = [("synchronous", "at: after-acceptance, gate: true")];
     let opens = "plain = os.open\nos.open = lambda path, flags, mode: plain(path, flags | os.O_DSYNC, mode)";
@@ -385,12 +398,7 @@ fn a_log_that_is_opened_synchronously_needs_no_sync() {
     );
 }
 
-#[test]
 fn where_a_filter_is_forbidden_a_crash_in_a_system_call_is_unproven_and_says_so() {
-    if !is_installed("python3") {
-        println!("skipped: there is no python3 here to install a filter with");
-        return;
-    }
     let ground = Ground::new();
     let crashes = [
         ("connects", "syscall: { name: connect }"),
@@ -400,8 +408,9 @@ fn where_a_filter_is_forbidden_a_crash_in_a_system_call_is_unproven_and_says_so(
     let output = std::process::Command::new("python3")
         .arg(concat!(
             env!("CARGO_MANIFEST_DIR"),
-            "/tests/gate/forbidding.py"
+            "/tests/outside/forbidding.py"
         ))
+        .arg("seccomp")
         .arg(env!("CARGO_BIN_EXE_cargo-drill"))
         .args(["--format", "json"])
         .current_dir(ground.path())

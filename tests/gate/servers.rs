@@ -2,7 +2,6 @@
 //! record to the disk.
 
 use std::fs;
-use std::process::Command;
 
 use serde_json::Value;
 
@@ -23,16 +22,6 @@ pub fn deploy(name: &str, crashes: &[Crash<'_>], changes: &[(&str, &str)]) -> St
         .map(|(name, crash)| format!("  - {{ name: {name}, {crash} }}\n"))
         .collect();
     format!("{head}\ncrash:\n{}\n{tail}", crashes.concat())
-}
-
-/// Says why, where there is none.
-pub fn is_installed(runtime: &str) -> bool {
-    let output = Command::new(runtime).arg("--version").output();
-    let is_there = output.is_ok_and(|output| output.status.success());
-    if !is_there {
-        println!("skipped: there is no {runtime} here");
-    }
-    is_there
 }
 
 /// A server in Python: the good one of the fixtures, with `changes` in its class, and `first` before it runs.

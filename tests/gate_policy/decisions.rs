@@ -1,5 +1,6 @@
 //! What opens the gate and what closes it.
 
+#[expect(clippy::wildcard_imports, reason = "what these tests share")]
 use super::*;
 
 fn first_line(said: &Said) -> &str {
@@ -18,8 +19,7 @@ fn waiver(until: &str) -> String {
     )
 }
 
-#[test]
-fn a_good_server_goes_out_and_its_broken_twin_does_not() {
+pub fn a_good_server_goes_out_and_its_broken_twin_does_not() {
     let ground = drilled();
     policy(&ground, "");
     let good = gate(&ground, &[]);
@@ -61,8 +61,7 @@ fn a_good_server_goes_out_and_its_broken_twin_does_not() {
     assert!(both.out.contains(&note), "{both}");
 }
 
-#[test]
-fn a_waiver_lasts_until_its_day() {
+pub fn a_waiver_lasts_until_its_day() {
     let ground = drilled();
     with_fault(&ground, "ignores-eof");
     run(&ground, &[]);
@@ -83,8 +82,7 @@ fn a_waiver_lasts_until_its_day() {
     assert!(ended.out.contains("2 days ago"), "{ended}");
 }
 
-#[test]
-fn a_waiver_that_nothing_needs_is_in_the_way() {
+pub fn a_waiver_that_nothing_needs_is_in_the_way() {
     let ground = drilled();
     policy(&ground, &waiver(&day(10)));
     let said = gate(&ground, &[]);
@@ -92,8 +90,7 @@ fn a_waiver_that_nothing_needs_is_in_the_way() {
     assert!(said.out.contains("is not needed: eof holds now"), "{said}");
 }
 
-#[test]
-fn what_was_not_run_or_not_drilled_is_not_fine() {
+pub fn what_was_not_run_or_not_drilled_is_not_fine() {
     let ground = Ground::new();
     ground.drill("deploy", &deploy_at("deploy", POINTS, &[]));
     run(&ground, &["idle"]);
@@ -109,8 +106,7 @@ fn what_was_not_run_or_not_drilled_is_not_fine() {
     assert!(said.out.contains("no bundle has a drill notes"), "{said}");
 }
 
-#[test]
-fn a_bundle_that_was_changed_closes_the_gate() {
+pub fn a_bundle_that_was_changed_closes_the_gate() {
     let ground = drilled();
     policy(&ground, "");
     let results = ground.run().join("results.json");
@@ -121,8 +117,7 @@ fn a_bundle_that_was_changed_closes_the_gate() {
     assert!(said.out.contains("results.json: it was changed"), "{said}");
 }
 
-#[test]
-fn a_run_that_was_killed_is_not_complete() {
+pub fn a_run_that_was_killed_is_not_complete() {
     let ground = drilled();
     policy(&ground, "evidence: { complete: true }");
     let manifest = ground.run().join("manifest.json");
@@ -134,8 +129,7 @@ fn a_run_that_was_killed_is_not_complete() {
     assert!(said.out.contains("is incomplete"), "{said}");
 }
 
-#[test]
-fn what_cannot_be_decided_is_neither() {
+pub fn what_cannot_be_decided_is_neither() {
     let ground = drilled();
     policy(&ground, "");
     for (arguments, because) in [
@@ -160,8 +154,7 @@ fn what_cannot_be_decided_is_neither() {
     assert!(said.err.contains("no run in"), "{said}");
 }
 
-#[test]
-fn the_decision_is_told_to_machines_and_to_a_page() {
+pub fn the_decision_is_told_to_machines_and_to_a_page() {
     let ground = drilled();
     with_fault(&ground, "ignores-eof");
     run(&ground, &[]);
@@ -179,8 +172,7 @@ fn the_decision_is_told_to_machines_and_to_a_page() {
 }
 
 /// A server's own words stand in the sentence: its stdout is quoted where it is no JSON-RPC.
-#[test]
-fn in_a_job_of_github_nothing_that_is_shown_is_taken_for_a_command() {
+pub fn in_a_job_of_github_nothing_that_is_shown_is_taken_for_a_command() {
     let ground = drilled();
     policy(&ground, "");
     let run = ground.run();
@@ -220,8 +212,7 @@ fn in_a_job_of_github_nothing_that_is_shown_is_taken_for_a_command() {
     assert!(!outside.out.contains("::stop-commands::"), "{outside}");
 }
 
-#[test]
-fn what_a_server_says_is_text_in_every_form() {
+pub fn what_a_server_says_is_text_in_every_form() {
     let ground = Ground::new();
     let hostile = "\\u001b[2J| <script>alert(1)</script> [x](https://e.example)";
     let server = format!("import sys\nprint(\"{hostile}\", flush=True)\nsys.stdin.read()\n");

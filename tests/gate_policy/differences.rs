@@ -1,13 +1,13 @@
 //! `cargo drill diff`: what changed from one run to another.
 
+#[expect(clippy::wildcard_imports, reason = "what these tests share")]
 use super::*;
 
 fn diff(ground: &Ground, arguments: &[&str]) -> Said {
     say(ground.command(["diff"]).args(arguments))
 }
 
-#[test]
-fn two_runs_of_one_server_do_not_differ() {
+pub fn two_runs_of_one_server_do_not_differ() {
     let ground = drilled();
     let first = ground.run();
     let second = run(&ground, &[]);
@@ -16,8 +16,7 @@ fn two_runs_of_one_server_do_not_differ() {
     assert!(said.out.contains("no answer changed"), "{said}");
 }
 
-#[test]
-fn a_broken_twin_differs_in_what_it_breaks_and_its_events_are_shown() {
+pub fn a_broken_twin_differs_in_what_it_breaks_and_its_events_are_shown() {
     let ground = drilled();
     let good = ground
         .run()
@@ -60,8 +59,7 @@ fn a_broken_twin_differs_in_what_it_breaks_and_its_events_are_shown() {
     }
 }
 
-#[test]
-fn a_trial_that_only_one_run_knows_is_named() {
+pub fn a_trial_that_only_one_run_knows_is_named() {
     let ground = drilled();
     let first = ground
         .run()
@@ -81,8 +79,7 @@ fn a_trial_that_only_one_run_knows_is_named() {
     );
 }
 
-#[test]
-fn what_cannot_be_read_is_no_difference() {
+pub fn what_cannot_be_read_is_no_difference() {
     let ground = drilled();
     let run = ground.run();
     let said = diff(&ground, &[run.to_str().unwrap(), "drills"]);

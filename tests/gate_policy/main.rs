@@ -5,6 +5,10 @@
 mod drills;
 #[path = "../outside/ground.rs"]
 mod ground;
+#[path = "../outside/keys.rs"]
+mod keys;
+#[path = "../outside/needs.rs"]
+mod needs;
 #[path = "../outside/said.rs"]
 mod said;
 
@@ -15,13 +19,53 @@ mod signatures;
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::ExitCode;
 
 use serde_json::Value;
 
 use drills::{GOOD_SERVER, deploy_at};
 use ground::Ground;
+use keys::key_pair;
+use needs::test;
 use said::{Said, json_in, say};
+
+fn main() -> ExitCode {
+    needs::main(
+        file!(),
+        vec![
+            test!(decisions::a_good_server_goes_out_and_its_broken_twin_does_not),
+            test!(decisions::a_waiver_lasts_until_its_day),
+            test!(decisions::a_waiver_that_nothing_needs_is_in_the_way),
+            test!(decisions::what_was_not_run_or_not_drilled_is_not_fine),
+            test!(decisions::a_bundle_that_was_changed_closes_the_gate),
+            test!(decisions::a_run_that_was_killed_is_not_complete),
+            test!(decisions::what_cannot_be_decided_is_neither),
+            test!(decisions::the_decision_is_told_to_machines_and_to_a_page),
+            test!(decisions::in_a_job_of_github_nothing_that_is_shown_is_taken_for_a_command),
+            test!(
+                decisions::what_a_server_says_is_text_in_every_form,
+                "python3"
+            ),
+            test!(differences::two_runs_of_one_server_do_not_differ),
+            test!(differences::a_broken_twin_differs_in_what_it_breaks_and_its_events_are_shown),
+            test!(differences::a_trial_that_only_one_run_knows_is_named),
+            test!(differences::what_cannot_be_read_is_no_difference),
+            test!(policies::mistakes_are_shown_with_their_place_and_with_what_would_be_right),
+            test!(policies::a_policy_that_is_not_there_or_empty_says_so),
+            test!(policies::the_schema_of_the_policy_is_printed_and_describes_every_key),
+            test!(policies::the_policy_that_ships_is_well_written_and_decides),
+            test!(signatures::only_the_named_keys_count),
+            test!(signatures::the_signed_decision_names_policy_and_bundles_by_digest),
+            test!(
+                signatures::openssl_checks_the_signature_and_a_refusal_is_signed_as_well,
+                "bash",
+                "jq",
+                "openssl"
+            ),
+            test!(signatures::a_place_for_the_statement_needs_a_key),
+        ],
+    )
+}
 
 /// Two points of one drill, `deploy`.
 const POINTS: &str = "idle, after-acceptance";
@@ -75,15 +119,8 @@ fn decision(ground: &Ground, arguments: &[&str]) -> Value {
     serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {said}"))
 }
 
-/// A key pair of openssl's: `NAME.pem` and `NAME.pub`.
+/// A key pair: `NAME.pem` and `NAME.pub`.
 fn key(ground: &Ground, name: &str) {
-    let (private, public) = (format!("{name}.pem"), format!("{name}.pub"));
-    for arguments in [
-        vec!["genpkey", "-algorithm", "ed25519", "-out", &private],
-        vec!["pkey", "-in", &private, "-pubout", "-out", &public],
-    ] {
-        let mut openssl = Command::new("openssl");
-        openssl.args(arguments).current_dir(ground.path());
-        assert!(openssl.output().unwrap().status.success());
-    }
+    let at = |ending: &str| ground.path().join(format!("{name}.{ending}"));
+    key_pair(&at("pem"), &at("pub"));
 }

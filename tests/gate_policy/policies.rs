@@ -1,5 +1,6 @@
 //! The policy file: mistakes are shown with their place and with what would be right.
 
+#[expect(clippy::wildcard_imports, reason = "what these tests share")]
 use super::*;
 
 /// The mistake of a policy is shown at this place, with these words, and nothing is decided.
@@ -16,8 +17,7 @@ fn is_mistaken(text: &str, place: &str, words: &[&str]) {
     }
 }
 
-#[test]
-fn mistakes_are_shown_with_their_place_and_with_what_would_be_right() {
+pub fn mistakes_are_shown_with_their_place_and_with_what_would_be_right() {
     let rules = "policy: release\nrules:\n  - { servers: ['*'] }\n";
     let waiver =
         |with: &str| format!("{rules}waivers:\n  - {{ question: eof, server: x, {with} }}\n");
@@ -97,8 +97,7 @@ fn mistakes_are_shown_with_their_place_and_with_what_would_be_right() {
     }
 }
 
-#[test]
-fn a_policy_that_is_not_there_or_empty_says_so() {
+pub fn a_policy_that_is_not_there_or_empty_says_so() {
     let ground = Ground::new();
     let said = gate(&ground, &[]);
     assert_eq!(said.code, Some(2), "{said}");
@@ -109,8 +108,7 @@ fn a_policy_that_is_not_there_or_empty_says_so() {
     assert!(said.err.contains(begins), "{said}");
 }
 
-#[test]
-fn the_schema_of_the_policy_is_printed_and_describes_every_key() {
+pub fn the_schema_of_the_policy_is_printed_and_describes_every_key() {
     let ground = Ground::new();
     let said = say(&mut ground.command(["schema", "--policy"]));
     assert_eq!(said.code, Some(0), "{said}");
@@ -143,8 +141,7 @@ fn the_schema_of_the_policy_is_printed_and_describes_every_key() {
     }
 }
 
-#[test]
-fn the_policy_that_ships_is_well_written_and_decides() {
+pub fn the_policy_that_ships_is_well_written_and_decides() {
     let ground = drilled();
     let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/policy/release.yaml");
     let text = fs::read_to_string(shipped).unwrap();

@@ -1,10 +1,11 @@
 //! Who signed the evidence, and the decision that is signed.
 
+#[expect(clippy::wildcard_imports, reason = "what these tests share")]
 use super::*;
 use cargo_drill::attest::{Envelope, PublicKey};
+use std::process::Command;
 
-#[test]
-fn only_the_named_keys_count() {
+pub fn only_the_named_keys_count() {
     let ground = Ground::new();
     for name in ["ci", "other"] {
         key(&ground, name);
@@ -39,8 +40,7 @@ fn only_the_named_keys_count() {
     assert_eq!(gate(&ground, &[&signed, &unsigned]).code, Some(1));
 }
 
-#[test]
-fn the_signed_decision_names_policy_and_bundles_by_digest() {
+pub fn the_signed_decision_names_policy_and_bundles_by_digest() {
     let ground = drilled();
     key(&ground, "release");
     policy(&ground, "");
@@ -85,8 +85,7 @@ fn the_signed_decision_names_policy_and_bundles_by_digest() {
     assert_eq!(gate(&ground, &[]).code, Some(0));
 }
 
-#[test]
-fn openssl_checks_the_signature_and_a_refusal_is_signed_as_well() {
+pub fn openssl_checks_the_signature_and_a_refusal_is_signed_as_well() {
     let ground = drilled();
     key(&ground, "release");
     policy(&ground, "rules: [{ servers: [notes] }]");
@@ -119,8 +118,7 @@ fn openssl_checks_the_signature_and_a_refusal_is_signed_as_well() {
     assert!(checked.status.success(), "{checked:?}");
 }
 
-#[test]
-fn a_place_for_the_statement_needs_a_key() {
+pub fn a_place_for_the_statement_needs_a_key() {
     let ground = drilled();
     policy(&ground, "");
     let said = gate(&ground, &["--out", "decision.jsonl"]);

@@ -29,6 +29,8 @@ pub struct Seen {
     pub wider_than_the_window: Vec<String>,
     /// Words of a picture that do not fit into it.
     pub cut_labels: Vec<String>,
+    /// Words of a picture that something else is drawn through.
+    pub crossed_labels: Vec<String>,
 }
 
 /// Looks at the page and writes what it sees into the place of the page's text. It stands in a file of its own in a frame

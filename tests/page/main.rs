@@ -8,14 +8,58 @@
 //! none is obeyed.
 
 mod browser;
+#[path = "../outside/needs.rs"]
+mod needs;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 use serde_json::Value;
 
 use browser::{Catcher, Seen, look};
+use needs::test;
+
+fn main() -> ExitCode {
+    needs::main(
+        file!(),
+        vec![
+            test!(
+                what_a_hostile_server_says_neither_acts_nor_breaks_the_page,
+                "python3",
+                "chromium"
+            ),
+            test!(
+                nothing_of_a_hostile_server_runs_over_an_edge_or_through_the_words_of_a_picture,
+                "python3",
+                "chromium"
+            ),
+            test!(
+                a_control_character_or_a_bidirectional_override_is_seen_and_does_not_act,
+                "python3"
+            ),
+            test!(
+                every_event_that_an_answer_rests_on_is_reached_by_a_link,
+                "python3",
+                "chromium"
+            ),
+            test!(a_page_that_asks_would_be_caught, "chromium"),
+            test!(
+                show_gives_the_same_on_a_terminal_and_nothing_acts_there_either,
+                "python3"
+            ),
+            test!(
+                open_prints_the_path_with_a_browser_and_without_one,
+                "python3"
+            ),
+            test!(
+                a_run_that_was_killed_gets_its_page_when_somebody_opens_it,
+                "python3",
+                "chromium"
+            ),
+        ],
+    )
+}
 
 /// `@` is the folder of fixtures, `$` the address that nothing may ask.
 const DRILL: &str = r#"
@@ -88,7 +132,6 @@ fn hostile(catcher: &Catcher) -> Run {
         .replace('$', &catcher.address()))
 }
 
-#[test]
 fn what_a_hostile_server_says_neither_acts_nor_breaks_the_page() {
     let catcher = Catcher::new();
     let hostile = hostile(&catcher);
@@ -122,20 +165,22 @@ fn what_a_hostile_server_says_neither_acts_nor_breaks_the_page() {
     assert_eq!(catcher.caught(), Vec::<String>::new());
 }
 
-#[test]
-fn nothing_of_a_hostile_server_runs_over_the_edge_of_a_phone() {
+fn nothing_of_a_hostile_server_runs_over_an_edge_or_through_the_words_of_a_picture() {
     let catcher = Catcher::new();
     let hostile = hostile(&catcher);
-    let Seen {
-        wider_than_the_window,
-        cut_labels,
-        ..
-    } = look(&hostile.page, 390);
-    assert_eq!(wider_than_the_window, Vec::<String>::new());
-    assert_eq!(cut_labels, Vec::<String>::new());
+    for width in [390, 1280] {
+        let Seen {
+            wider_than_the_window,
+            cut_labels,
+            crossed_labels,
+            ..
+        } = look(&hostile.page, width);
+        assert_eq!(wider_than_the_window, Vec::<String>::new());
+        assert_eq!(cut_labels, Vec::<String>::new());
+        assert_eq!(crossed_labels, Vec::<String>::new());
+    }
 }
 
-#[test]
 fn a_control_character_or_a_bidirectional_override_is_seen_and_does_not_act() {
     let catcher = Catcher::new();
     let text = fs::read_to_string(hostile(&catcher).page).unwrap();
@@ -152,7 +197,6 @@ fn title(text: &str) -> String {
     rest.split_once("</title>").unwrap().0.to_owned()
 }
 
-#[test]
 fn every_event_that_an_answer_rests_on_is_reached_by_a_link() {
     let catcher = Catcher::new();
     let hostile = hostile(&catcher);
@@ -165,7 +209,6 @@ fn every_event_that_an_answer_rests_on_is_reached_by_a_link() {
     assert!(seen.links > answers.len(), "{seen:?}");
 }
 
-#[test]
 fn a_page_that_asks_would_be_caught() {
     let catcher = Catcher::new();
     let folder = tempfile::tempdir().unwrap();
@@ -196,7 +239,6 @@ fn drill(words: &[&str], browser: &str) -> (Option<i32>, String, String) {
     )
 }
 
-#[test]
 fn show_gives_the_same_on_a_terminal_and_nothing_acts_there_either() {
     let catcher = Catcher::new();
     let hostile = hostile(&catcher);
@@ -221,10 +263,12 @@ fn show_gives_the_same_on_a_terminal_and_nothing_acts_there_either() {
         shown.contains("cargo drill --exact hostile::after-acceptance"),
         "{shown}"
     );
-    assert!(
-        !shown.contains("hostile::idle  "),
-        "it was not asked for: {shown}"
-    );
+    for other in ["idle", "after-result", "· not asked"] {
+        assert!(
+            !shown.contains(other),
+            "`{other}` was not asked for: {shown}"
+        );
+    }
     let acts = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
     assert_eq!(shown.chars().find(|c| acts(*c)), None);
 
@@ -232,13 +276,22 @@ fn show_gives_the_same_on_a_terminal_and_nothing_acts_there_either() {
     let (code, one, _) = drill(&["show", &trial], "");
     assert_eq!(code, Some(0));
     assert!(one.contains("hostile::idle  broken"), "{one}");
+    assert!(
+        !one.contains("after-acceptance"),
+        "it was not asked for: {one}"
+    );
     let (code, _, said) = drill(&["show", run, "no-such-trial"], "");
     assert_eq!(code, Some(2));
-    assert!(said.contains("no trial of this run matches"), "{said}");
+    assert!(said.contains("matches `no-such-trial`"), "{said}");
+    let (code, shown, said) = drill(&["show", run, "after-aceptance"], "");
+    assert_eq!((code, shown.as_str()), (Some(2), ""));
+    assert!(
+        said.contains("did you mean `hostile::after-acceptance`?"),
+        "{said}"
+    );
 }
 
-#[test]
-fn open_prints_the_path_and_fails_where_no_browser_can_be_opened() {
+fn open_prints_the_path_with_a_browser_and_without_one() {
     let catcher = Catcher::new();
     let hostile = hostile(&catcher);
     let run = hostile.page.parent().unwrap();
@@ -252,10 +305,24 @@ fn open_prints_the_path_and_fails_where_no_browser_can_be_opened() {
 
     let (code, shown, said) = drill(&["open", run.to_str().unwrap()], "false");
     assert_eq!((code, shown.trim_end()), (Some(2), page));
-    assert!(said.contains("failed to open a browser"), "{said}");
+    assert!(said.contains("none of those in $BROWSER could"), "{said}");
+
+    // As on a server: no program that knows of one.
+    let output = Command::new(env!("CARGO_BIN_EXE_cargo-drill"))
+        .arg("open")
+        .arg(run)
+        .env_remove("BROWSER")
+        .env("PATH", run.join("nothing"))
+        .output()
+        .unwrap();
+    let (shown, said) = (
+        String::from_utf8(output.stdout).unwrap(),
+        String::from_utf8(output.stderr).unwrap(),
+    );
+    assert_eq!((output.status.code(), shown.trim_end()), (Some(0), page));
+    assert!(said.contains("no browser was found"), "{said}");
 }
 
-#[test]
 fn a_run_that_was_killed_gets_its_page_when_somebody_opens_it() {
     let catcher = Catcher::new();
     let hostile = hostile(&catcher);

@@ -10,25 +10,48 @@
 
 #[path = "../outside/answers.rs"]
 mod answers;
+#[path = "../outside/needs.rs"]
+mod needs;
 mod row;
 mod table;
+mod whatever_else;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 use serde_json::Value;
 
 use answers::{difference, trials_in};
+use needs::test;
 use row::Row;
 use table::table;
+use whatever_else::each_question_has_the_same_answer_whatever_else_is_asked;
 
-#[test]
+fn main() -> ExitCode {
+    needs::main(
+        file!(),
+        vec![
+            test!(
+                each_server_breaks_exactly_the_questions_that_it_should,
+                "python3",
+                "node",
+                "perl"
+            ),
+            test!(each_server_of_the_folders_stands_in_the_table),
+            test!(
+                each_question_has_the_same_answer_whatever_else_is_asked,
+                "python3"
+            ),
+        ],
+    )
+}
+
 fn each_server_breaks_exactly_the_questions_that_it_should() {
-    let rows = with_runtime(table());
+    let rows = table();
     let folder = tempfile::tempdir().unwrap();
     let drills = folder.path().join("drills");
     fs::create_dir(&drills).unwrap();
@@ -38,8 +61,6 @@ fn each_server_breaks_exactly_the_questions_that_it_should() {
         fs::write(path, row.drill()).unwrap();
     }
 
-    let trials_due: usize = rows.iter().map(|row| row.at.len()).sum();
-    println!("{trials_due} trials");
     let trials = run(&drills, &folder.path().join("reports"));
 
     let wrong: String = rows
@@ -54,14 +75,16 @@ fn each_server_breaks_exactly_the_questions_that_it_should() {
 }
 
 /// Some need a crash, a record or a reader that the other tables have.
-const OTHER_TABLES: [&str; 4] = [
+const OTHER_TABLES: [&str; 7] = [
     include_str!("../authorities/main.rs"),
+    include_str!("../cell/temporary.rs"),
     include_str!("../crashes.rs"),
+    include_str!("../lost.rs"),
+    include_str!("../network.rs"),
     include_str!("../page/main.rs"),
     include_str!("../sources/main.rs"),
 ];
 
-#[test]
 fn each_server_of_the_folders_stands_in_the_table() {
     let drills: String = table().iter().map(Row::drill).collect();
     for (folder, ending) in [("python", ".py"), ("node", ".mjs"), ("perl", ".pl")] {
@@ -83,22 +106,6 @@ fn each_server_of_the_folders_stands_in_the_table() {
             );
         }
     }
-}
-
-/// The rows whose language is installed here.
-fn with_runtime(rows: Vec<Row>) -> Vec<Row> {
-    let mut present = BTreeMap::new();
-    for runtime in ["python3", "node", "perl"] {
-        let output = Command::new(runtime).arg("--version").output();
-        let is_there = output.is_ok_and(|output| output.status.success());
-        if !is_there {
-            println!("skipped: there is no {runtime} here");
-        }
-        present.insert(runtime, is_there);
-    }
-    rows.into_iter()
-        .filter(|row| present[row.runtime])
-        .collect()
 }
 
 /// The folder of Python itself comes first: `python3` may be a script that looks for it, and takes longer than Python.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
+#[expect(clippy::enum_glob_use, reason = "a table is full of them")]
 use Point::*;
 
 /// The crashes, each a trial.
@@ -62,8 +63,6 @@ impl Point {
 
 pub struct Row {
     pub name: String,
-    /// `python3`, `node` and the like: without it the row is skipped.
-    pub runtime: &'static str,
     /// Questions that break; with a question mark behind it, one that stays open.
     pub at: BTreeMap<Point, BTreeSet<&'static str>>,
     drill: Value,
@@ -72,35 +71,30 @@ pub struct Row {
 /// A server of `fixtures/python`, as fast as Python starts.
 pub fn python(server: &str) -> Row {
     let file = format!("{server}.py");
-    Row::new(
-        "python3",
-        server,
-        &["python3", "-S", &format!("@python/{file}")],
-    )
+    Row::new(server, &["python3", "-S", &format!("@python/{file}")])
 }
 
 /// A server of `fixtures/node`.
 pub fn node(server: &str) -> Row {
     let file = format!("@node/{server}.mjs");
-    Row::new("node", &format!("node-{server}"), &["node", &file])
+    Row::new(&format!("node-{server}"), &["node", &file])
 }
 
 /// A server of `fixtures/perl`.
 pub fn perl(server: &str) -> Row {
     let file = format!("@perl/{server}.pl");
-    Row::new("perl", &format!("perl-{server}"), &["perl", &file])
+    Row::new(&format!("perl-{server}"), &["perl", &file])
 }
 
 /// A server in Python, started by a line of shell.
 pub fn shell(name: &str, line: &str) -> Row {
-    Row::new("python3", name, &["sh", "-c", line])
+    Row::new(name, &["sh", "-c", line])
 }
 
 impl Row {
-    fn new(runtime: &'static str, name: &str, command: &[&str]) -> Self {
+    fn new(name: &str, command: &[&str]) -> Self {
         let name = name.replace('_', "-");
         Self {
-            runtime,
             at: BTreeMap::new(),
             drill: drill(&name, command),
             name,

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+#[expect(clippy::enum_glob_use, reason = "a table is full of them")]
 use super::row::Point::*;
 use super::row::{FROM_DISPATCH_ON, Row, WITH_EFFECT, node, perl, python, shell};
 
@@ -14,6 +15,7 @@ pub fn table() -> Vec<Row> {
         effects(),
         record(),
         credential(),
+        mistakes(),
         wire(),
     ]
     .into_iter()
@@ -56,6 +58,13 @@ fn good_servers() -> Vec<Row> {
         node("large")
             .set("/call/arguments/text", large_text())
             .good_at_each_stage(),
+        // What is on its way when the call is answered still comes.
+        python("answers_first")
+            .set(
+                "/expect/revocation",
+                json!({ "skip": "it answers before it has asked" }),
+            )
+            .at(&[Held], ""),
         perl("good").good(),
     ]
 }
@@ -188,6 +197,14 @@ fn effects() -> Vec<Row> {
         python("newborn_key")
             .at(WITH_EFFECT, "reconcile")
             .elsewhere_unseen(first_is_right),
+        // With an authority, whose revoked session starts on the same work folder, as without one.
+        python("outbox")
+            .at(&[BeforeDispatch, Held], "reconcile")
+            .elsewhere_unseen("the outbox is empty"),
+        // Session B is turned away by the lock that session A has left.
+        python("lock_around_call")
+            .at(&[BeforeDispatch, Held], "reconcile")
+            .elsewhere_unseen("no call is open when the session ends"),
     ]
 }
 
@@ -242,6 +259,51 @@ fn credential() -> Vec<Row> {
         exchange(python("cached_token"))
             .at(FROM_DISPATCH_ON, "revocation")
             .elsewhere_unseen(nothing_cached),
+    ]
+}
+
+/// What a server does whose drill is mistaken: it says nothing of the server.
+fn mistakes() -> Vec<Row> {
+    let all = "eof? helpers? quiet? effects? reconcile? ownership? revocation? protocol? secrets? resources?";
+    vec![
+        python("tells_tools_apart")
+            .named("no-such-tool")
+            .set("/call/tool", json!("start_jobs"))
+            .at(&[Idle], "reconcile? revocation?")
+            .at(&[Held, AfterResult], all),
+        python("tells_tools_apart")
+            .named("no-such-tool-to-recover")
+            .set("/recover", json!({ "tool": "find_job" }))
+            .at(&[Idle, Held], "reconcile?"),
+        python("tells_tools_apart")
+            .named("no-such-tool-after-revoking")
+            .set("/expect/revocation/call", json!({ "tool": "stop_job" }))
+            .at(&[Idle, Held], "revocation?"),
+        python("tells_tools_apart")
+            .named("no-such-tool-before")
+            .set("/call/before", json!([{ "tool": "log_in" }]))
+            .at(&[Held], all),
+        python("tells_tools_apart").good_at_each_stage(),
+        python("good")
+            .named("a-tool-that-is-not-listed")
+            .set("/call/tool", json!("start_jobs"))
+            .at(&[Idle, Held, AfterResult], ""),
+        python("hides_tools").at(&[Idle, Held, AfterResult], ""),
+        python("many_tools").at(&[Idle, Held, AfterResult], ""),
+        python("api_key")
+            .set("/authority/bearer", json!("X-Api-Key"))
+            .good_at_each_stage(),
+        python("api_key")
+            .named("api-key-elsewhere")
+            .at(&[Idle, BeforeDispatch], "reconcile? revocation?")
+            .at(&[Sent, Held, AfterResult], all),
+        python("fixed_host")
+            .at(&[Idle], "reconcile? revocation?")
+            .at(&[BeforeDispatch, Held], all)
+            .at(&[AfterResult], "effects? reconcile? ownership? revocation?"),
+        python("basic")
+            .at(&[Idle], "reconcile? revocation?")
+            .at(&[Held], all),
     ]
 }
 

@@ -11,18 +11,40 @@
 mod answers;
 #[path = "../outside/ground.rs"]
 mod ground;
+#[path = "../outside/needs.rs"]
+mod needs;
 #[expect(dead_code, reason = "the table of the small servers has more of them")]
 #[path = "../small_servers/row.rs"]
 mod small;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
+use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
 use answers::{difference, trials_in};
 use ground::{Ground, folders_in};
+use needs::test;
+
+fn main() -> ExitCode {
+    needs::main(
+        file!(),
+        vec![
+            test!(
+                each_source_is_read_where_the_cell_is_of_namespaces,
+                "python3",
+                "packages of python3",
+                "namespaces"
+            ),
+            test!(
+                each_source_is_read_where_the_cell_is_a_subreaper,
+                "python3",
+                "packages of python3"
+            ),
+        ],
+    )
+}
 
 /// A server, and the questions that do not hold at each crash.
 struct Server {
@@ -125,43 +147,25 @@ fn servers(cell: &str) -> Vec<Server> {
         "logging",
         &[(BEFORE, "ownership"), (STDIN_CLOSED, ""), (AFTER, "")],
     ));
-    if has_opentelemetry() {
-        for (name, words, protocol) in [
-            ("http-logs", "logs", "http/protobuf"),
-            ("http-spans", "spans", "http/protobuf"),
-            ("grpc-logs", "logs", "grpc"),
-            ("grpc-spans", "spans", "grpc"),
-        ] {
-            servers.push(Server::otlp(name, &[words], protocol, &good));
-        }
-        for (name, words) in [("batch-logs", "logs"), ("batch-spans", "spans")] {
-            let crashes = [(BEFORE, "ownership"), (HELD, "ownership")];
-            let batch = [words, "batch"];
-            let mut server = Server::otlp(name, &batch, "http/protobuf", &crashes);
-            // As by default, but for the few seconds after which a slow machine would see an export by chance.
-            let env = &mut server.drill["server"]["env"];
-            env["OTEL_BLRP_SCHEDULE_DELAY"] = json!("60000");
-            env["OTEL_BSP_SCHEDULE_DELAY"] = json!("60000");
-            servers.push(server);
-        }
+    for (name, words, protocol) in [
+        ("http-logs", "logs", "http/protobuf"),
+        ("http-spans", "spans", "http/protobuf"),
+        ("grpc-logs", "logs", "grpc"),
+        ("grpc-spans", "spans", "grpc"),
+    ] {
+        servers.push(Server::otlp(name, &[words], protocol, &good));
+    }
+    for (name, words) in [("batch-logs", "logs"), ("batch-spans", "spans")] {
+        let crashes = [(BEFORE, "ownership"), (HELD, "ownership")];
+        let batch = [words, "batch"];
+        let mut server = Server::otlp(name, &batch, "http/protobuf", &crashes);
+        // As by default, but for the few seconds after which a slow machine would see an export by chance.
+        let env = &mut server.drill["server"]["env"];
+        env["OTEL_BLRP_SCHEDULE_DELAY"] = json!("60000");
+        env["OTEL_BSP_SCHEDULE_DELAY"] = json!("60000");
+        servers.push(server);
     }
     servers
-}
-
-/// Says why, where the SDK of OpenTelemetry is not there.
-fn has_opentelemetry() -> bool {
-    let python = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/fixtures/python/.venv/bin/python"
-    );
-    let asked = Command::new(python)
-        .args(["-c", "import opentelemetry.sdk"])
-        .output();
-    let is_there = asked.is_ok_and(|asked| asked.status.success());
-    if !is_there {
-        println!("skipped: fixtures/python/.venv has no opentelemetry-sdk");
-    }
-    is_there
 }
 
 /// Runs the drills, and returns what they answered and the bundles that they left.
@@ -205,10 +209,8 @@ fn each_is_right_in(cell: &str) {
     dies_with_the_client(&ownership("notifies::after-acceptance"));
     let bundles = folders_in(&ground.run());
     stderr_is_kept(&bundles_of("stderr-rows", &bundles));
-    if trials.contains_key("http-spans::after-result") {
-        says_by_which_attribute(&ownership("http-spans::after-result"));
-        exports_are_kept(&bundles_of("http-spans", &bundles));
-    }
+    says_by_which_attribute(&ownership("http-spans::after-result"));
+    exports_are_kept(&bundles_of("http-spans", &bundles));
 }
 
 fn bundles_of<'b>(drill: &str, all: &'b [std::path::PathBuf]) -> Vec<&'b Path> {
@@ -272,12 +274,10 @@ fn exports_are_kept(bundles: &[&Path]) {
     }
 }
 
-#[test]
 fn each_source_is_read_where_the_cell_is_of_namespaces() {
     each_is_right_in("namespaces");
 }
 
-#[test]
 fn each_source_is_read_where_the_cell_is_a_subreaper() {
     each_is_right_in("subreaper");
 }

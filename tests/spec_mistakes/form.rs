@@ -103,6 +103,15 @@ fn an_unknown_word_names_the_nearest_and_all_allowed() {
             "did you mean `KILL`?",
         ),
         (
+            "crash: [{ at: idle, signal: «CONT }]",
+            "allowed: `KILL`, `TERM`, `INT`, `HUP` or `STOP`",
+        ),
+        ("call: { tool: x, within: «30 }", "`call.within`"),
+        (
+            "server: { command: [x], handshake: { «whithin: 1s } }",
+            "`server.handshake` has no key `whithin`; did you mean `within`?",
+        ),
+        (
             "crash: [{ at: idle, close: [«stdim] }]",
             "`crash[0].close[0]`: `stdim` is not a stream; did you mean `stdin`?",
         ),

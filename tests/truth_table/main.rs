@@ -11,8 +11,8 @@
 //! Both directions count. A bad server that passes makes the drill useless; a good one that fails drives people to fix
 //! what is right.
 
-#[path = "../outside/nobody.rs"]
-mod nobody;
+#[path = "../outside/needs.rs"]
+mod needs;
 mod row;
 mod table;
 
@@ -22,16 +22,33 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use assert_cmd::Command;
+#[expect(clippy::enum_glob_use, reason = "a table is full of them")]
 use cargo_drill::spec::Question::{self, *};
 use serde::Deserialize;
 
-use nobody::NOBODY;
 use row::{Expected, FROM_DISPATCH_ON, POINTS, Point, Row};
 use table::table;
 
 use Point::Held;
+use needs::{NOBODY, test};
+
+fn main() -> ExitCode {
+    needs::main(
+        file!(),
+        vec![
+            test!(
+                every_server_breaks_what_the_table_says_and_nothing_else,
+                "namespaces"
+            ),
+            test!(an_ordinary_user_gets_the_same_answers, "root"),
+            test!(without_namespaces_the_answers_are_the_same),
+            test!(every_fault_and_every_manner_of_the_fixture_stands_in_the_table),
+        ],
+    )
+}
 
 /// A room for trials, and who is in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -242,28 +259,18 @@ fn prove(room: Room) {
 
 // ---- the tests ---------------------------------------------------------------------------------------------------
 
-#[test]
 fn every_server_breaks_what_the_table_says_and_nothing_else() {
     prove(Room::Namespaces);
 }
 
-#[test]
 fn an_ordinary_user_gets_the_same_answers() {
-    if !nix::unistd::geteuid().is_root() {
-        println!(
-            "skipped: whoever runs this is an ordinary user, so the table has been proven for one"
-        );
-        return;
-    }
     prove(Room::OrdinaryUser);
 }
 
-#[test]
 fn without_namespaces_the_answers_are_the_same() {
     prove(Room::Subreaper);
 }
 
-#[test]
 fn every_fault_and_every_manner_of_the_fixture_stands_in_the_table() {
     let commands: BTreeSet<String> = table(Room::Namespaces)
         .iter()

@@ -1,8 +1,10 @@
 //! The table itself.
 
+#[expect(clippy::enum_glob_use, reason = "a table is full of them")]
 use cargo_drill::spec::Question::*;
 
 use super::Room;
+#[expect(clippy::enum_glob_use, reason = "a table is full of them")]
 use super::row::Point::*;
 use super::row::{
     BESIDE, DISPATCHED_AND_ALIVE, Expected, FROM_DISPATCH_ON, Row, UNDISPATCHED, WAITING,

@@ -2,14 +2,17 @@
 //! that is held.
 
 use std::io;
+use std::net::TcpStream;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nix::libc;
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
 use super::filter::install_for_every_signal;
 use super::hand::{Handed, hand_over, take_over};
@@ -25,25 +28,47 @@ const FIRST_CONNECT: Syscall = Syscall {
     nth: 1,
 };
 
-/// Fails with status 0 where the connect was refused.
-const INTERRUPTED: &str = "
-import errno, os, signal, socket
-signal.signal(signal.SIGALRM, lambda *_: None)
-signal.siginterrupt(signal.SIGALRM, False)
-signal.setitimer(signal.ITIMER_REAL, 0.005, 0.005)
-try:
-    socket.socket().connect(('127.0.0.1', 9))
-except ConnectionRefusedError:
-    os._exit(0)
-os._exit(1)
-";
+/// Set in the program that is held, which is this one, started once more for the same test.
+const HELD: &str = "DRILL_TEST_IS_HELD";
 
-/// Starts a program whose system calls come to the listener. Its start waits for somebody to serve them.
-fn start(program: &'static str) -> io::Result<(OwnedFd, JoinHandle<io::Result<ExitStatus>>)> {
+/// Between two signals.
+const SIGNAL_EVERY: Duration = Duration::from_millis(5);
+
+/// Connects to where nobody listens, while a signal interrupts it again and again, and the kernel starts it anew.
+fn connect_under_signals() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    let handler = SigHandler::Handler(nothing);
+    let action = SigAction::new(handler, SaFlags::SA_RESTART, SigSet::empty());
+    // SAFETY: the handler does nothing.
+    unsafe { sigaction(Signal::SIGALRM, &action) }.unwrap();
+    // SAFETY: it has no precondition.
+    let connecting = unsafe { libc::pthread_self() };
+    let is_over = AtomicBool::new(false);
+    let connected = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                std::thread::sleep(SIGNAL_EVERY);
+                // SAFETY: the thread lives as long as this scope, which it waits for.
+                unsafe { libc::pthread_kill(connecting, libc::SIGALRM) };
+            }
+        });
+        let connected = TcpStream::connect(("127.0.0.1", 9));
+        is_over.store(true, Ordering::Relaxed);
+        connected
+    });
+    let refused = connected.unwrap_err().kind();
+    assert_eq!(refused, io::ErrorKind::ConnectionRefused);
+}
+
+/// Starts this program for this test, so that its system calls come to the listener. Its start waits for somebody to serve them.
+fn start(test: &'static str) -> io::Result<(OwnedFd, JoinHandle<io::Result<ExitStatus>>)> {
     let (ours, theirs) = UnixStream::pair()?;
     let thread = std::thread::spawn(move || {
-        let mut command = Command::new("python3");
-        command.args(["-S", "-c", program]);
+        let mut command = Command::new(std::env::current_exe()?);
+        command
+            .args(["--exact", test, "--nocapture", "--test-threads=1"])
+            .env(HELD, "")
+            .stdout(Stdio::null());
         // SAFETY: the child makes system calls, and allocates a few bytes: the C library sees to it that its allocator
         // can be used after fork(2).
         unsafe {
@@ -74,22 +99,16 @@ fn until<T>(mut ask: impl FnMut() -> Option<T>) -> T {
 }
 
 #[test]
-fn a_connect_that_a_timer_interrupts_again_and_again_is_one_call() {
-    let has_python = Command::new("python3")
-        .arg("--version")
-        .output()
-        .is_ok_and(|output| output.status.success());
-    if !has_python {
-        println!("skipped: there is no python3 here");
-        return;
+fn a_connect_that_a_signal_interrupts_again_and_again_is_one_call() {
+    if std::env::var_os(HELD).is_some() {
+        return connect_under_signals();
     }
-    let (listener, program) = match start(INTERRUPTED) {
-        Ok(started) => started,
-        Err(error) => {
-            println!("skipped: no filter can be installed here: {error}");
-            return;
-        }
-    };
+    let name = concat!(
+        module_path!(),
+        "::a_connect_that_a_signal_interrupts_again_and_again_is_one_call"
+    );
+    let (_, name) = name.split_once("::").unwrap();
+    let (listener, program) = start(name).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let journal =
         Journal::create(&folder.path().join("journal.jsonl"), Secrets::default()).unwrap();

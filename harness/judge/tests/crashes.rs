@@ -47,14 +47,20 @@ fn a_server_that_ends_while_its_client_waits_has_seen_eof() {
 fn a_server_whose_client_had_to_send_sigterm_has_not_ended_at_eof() {
     polite()
         .after(is_eof, [signalled(Signal::Term)])
-        .breaks_only(Question::Eof, "its client lost patience and sent SIGTERM");
+        .finds_only(
+            Code::EofClientLostPatience,
+            "its client lost patience and sent SIGTERM",
+        );
 }
 
 #[test]
 fn a_server_whose_client_had_to_kill_it_was_deaf_to_sigterm() {
     let deaf = polite().after(is_eof, [signalled(Signal::Term), signalled(Signal::Kill)]);
-    deaf.breaks(Question::Eof, "the client killed it");
-    deaf.breaks(Question::Quiet, "ignored the SIGTERM of its client");
+    deaf.finds(Code::EofClientLostPatience, "the client killed it");
+    deaf.finds(
+        Code::QuietIgnoresSigterm,
+        "ignored the SIGTERM of its client",
+    );
 }
 
 #[test]
@@ -80,8 +86,8 @@ fn half_a_row_that_sigkill_leaves_breaks_ownership() {
         killed.holds(Question::Ownership);
         killed
     };
-    torn_record(killed()).breaks_only(
-        Question::Ownership,
+    torn_record(killed()).finds_only(
+        Code::OwnershipTorn,
         "1 line of the record that cannot be read as a JSON object",
     );
 }
@@ -94,7 +100,11 @@ fn a_crash_that_lost_its_point_proves_nothing() {
     };
     Tale::good(CrashPoint::CallUnread)
         .after(is_eof, [lost])
-        .leaves_open(Question::Effects, "the server did not stay stopped");
+        .finds_at(
+            Question::Effects,
+            Code::TrialPointLost,
+            "the server did not stay stopped",
+        );
 }
 
 #[test]
@@ -119,8 +129,8 @@ fn a_session_b_that_does_not_start_is_no_worse_than_a_session_a_that_was_asked_f
             .before(is_handshake, [ended()])
             .without(is_handshake)
     };
-    fails(CrashPoint::Startup).leaves_open(Question::Resources, "did not get to its call");
-    fails(CrashPoint::Idle).breaks(Question::Resources, "not as good as session A");
+    fails(CrashPoint::Startup).finds(Code::ResourcesNotSeen, "did not get to its call");
+    fails(CrashPoint::Idle).finds(Code::ResourcesNextSession, "not as good as session A");
 }
 
 #[test]
@@ -144,8 +154,8 @@ fn a_launcher_at_work_may_have_commands_that_hold_the_credential_until_the_serve
         })
     };
     seen_at(CrashPoint::Startup, Moment::Point).holds(Question::Secrets);
-    seen_at(CrashPoint::Startup, Moment::End).breaks(Question::Secrets, "environment");
-    seen_at(CrashPoint::Idle, Moment::Point).breaks(Question::Secrets, "environment");
+    seen_at(CrashPoint::Startup, Moment::End).finds(Code::SecretsEnvironment, "environment");
+    seen_at(CrashPoint::Idle, Moment::Point).finds(Code::SecretsEnvironment, "environment");
 }
 
 #[test]
@@ -183,9 +193,14 @@ fn what_is_known_of_a_boundary_is_named_by_the_boundary_or_by_none() {
 fn a_command_that_opens_no_session_holds_nothing_at_startup() {
     let is_handshake = |e: &Event| matches!(e, Event::Handshaken { .. });
     let mute = Tale::good(CrashPoint::Startup).without(is_handshake);
-    mute.leaves_open(Question::Eof, "nothing shows that it would have started");
-    mute.leaves_open(
+    mute.finds_at(
+        Question::Eof,
+        Code::TrialStartUnproven,
+        "nothing shows that it would have started",
+    );
+    mute.finds_at(
         Question::Helpers,
+        Code::TrialStartUnproven,
         "nothing shows that it would have started",
     );
     let rehearsed = |answer| Event::Rehearsed {
@@ -193,9 +208,14 @@ fn a_command_that_opens_no_session_holds_nothing_at_startup() {
         requests: Vec::new(),
         answer,
         detail: String::new(),
+        sought: Vec::new(),
     };
     let is_armed = |e: &Event| matches!(e, Event::Armed { .. });
     let with = |answer| mute.clone().before(is_armed, [rehearsed(answer)]);
     with(AnswerShape::Result).holds(Question::Eof);
-    with(AnswerShape::Nothing).leaves_open(Question::Eof, "would have started");
+    with(AnswerShape::Nothing).finds_at(
+        Question::Eof,
+        Code::TrialStartUnproven,
+        "would have started",
+    );
 }

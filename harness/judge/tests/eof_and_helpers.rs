@@ -80,8 +80,8 @@ fn a_code_that_the_drill_does_not_list_breaks() {
     point()
         .drilled_with(only_zero.clone())
         .change(exits_by(Exit::Code(1)))
-        .breaks_only(
-            Question::Eof,
+        .finds_only(
+            Code::EofStatus,
             "exited with status 1, 2 ms after EOF, where only 0 or 3 is right",
         );
     point()
@@ -97,7 +97,7 @@ fn an_exit_by_a_signal_of_its_own_breaks() {
             number: 6,
             core: true,
         }))
-        .breaks_only(Question::Eof, "was ended by SIGABRT and dumped core");
+        .finds_only(Code::EofSignal, "was ended by SIGABRT and dumped core");
 }
 
 #[test]
@@ -110,8 +110,8 @@ fn a_server_that_exits_before_eof_was_noted_exited_in_no_time() {
 
 #[test]
 fn a_server_that_ignores_eof_breaks_and_the_reader_learns_what_ended_it() {
-    let answer = point().never_exiting().breaks(
-        Question::Eof,
+    let answer = point().never_exiting().finds(
+        Code::EofStillRunning,
         "SIGTERM did not end it, SIGKILL did (SIGKILL)",
     );
     assert!(
@@ -138,7 +138,10 @@ fn a_server_that_needs_sigterm_breaks_and_says_so() {
             number: 15,
             core: false,
         }));
-    tale.breaks(Question::Eof, "it ended with SIGTERM, 0 ms after SIGTERM");
+    tale.finds(
+        Code::EofStillRunning,
+        "it ended with SIGTERM, 0 ms after SIGTERM",
+    );
     tale.holds(Question::Quiet);
 }
 
@@ -148,14 +151,15 @@ fn a_server_that_waits_for_the_remote_breaks_and_the_reader_learns_that() {
         .without(is_server_exit)
         .wait(|e| matches!(e, Event::ObservationEnded { .. }), 2000 * MS)
         .after(|e| matches!(e, Event::RemoteReleased), [exited(SERVER, 1)])
-        .breaks_only(Question::Eof, "after the remote's reply was let go");
+        .finds_only(Code::EofStillRunning, "after the remote's reply was let go");
 }
 
 #[test]
 fn a_server_that_exits_late_by_itself_breaks() {
-    point()
-        .wait(is_server_exit, 2500 * MS)
-        .breaks_only(Question::Eof, "it ended with status 0, 2.5 s after EOF");
+    point().wait(is_server_exit, 2500 * MS).finds_only(
+        Code::EofStillRunning,
+        "it ended with status 0, 2.5 s after EOF",
+    );
 }
 
 #[test]
@@ -163,7 +167,7 @@ fn a_server_that_was_not_watched_to_the_deadline_is_open() {
     point()
         .without(is_server_exit)
         .after(phase(Phase::Stop), [term(SERVER), exited(SERVER, 0)])
-        .leaves_open(Question::Eof, "was not watched until 2 s after EOF");
+        .finds(Code::EofNotWatched, "was not watched until 2 s after EOF");
 }
 
 #[test]
@@ -172,8 +176,8 @@ fn a_process_of_the_server_that_holds_stdin_breaks_and_is_named() {
         .without(is_eof)
         .alive_from(Moment::Point, &process(HELPER))
         .before(phase(Phase::Observe), [held(&[HELPER], &[])])
-        .breaks(
-            Question::Eof,
+        .finds(
+            Code::EofStdinHeld,
             "`sleep 600` (pid 7), started by the server, still held the write end",
         );
 }
@@ -192,7 +196,10 @@ fn a_careless_client_leaves_eof_open_and_its_sibling_is_named() {
         .after(|e| matches!(e, Event::ClientStarted { .. }), [sibling])
         .alive_from(Moment::Point, &seen)
         .before(phase(Phase::Observe), [held(&[], &[HELPER])]);
-    tale.leaves_open(Question::Eof, "`sleep 600` (pid 7), started by the client");
+    tale.finds(
+        Code::EofClientHoldsStdin,
+        "`sleep 600` (pid 7), started by the client",
+    );
     tale.holds(Question::Helpers);
     // The sibling ends when we end it, and EOF comes through then: too late to count.
     tale.after(
@@ -204,7 +211,7 @@ fn a_careless_client_leaves_eof_open_and_its_sibling_is_named() {
             },
         ],
     )
-    .leaves_open(Question::Eof, "started by the client");
+    .finds(Code::EofClientHoldsStdin, "started by the client");
 }
 
 #[test]
@@ -217,7 +224,7 @@ fn eof_that_came_after_a_holder_had_gone_counts_from_there() {
 #[test]
 fn eof_that_nobody_saw_is_open() {
     let tale = point().without(is_eof).never_exiting();
-    tale.leaves_open(Question::Eof, "nothing shows that EOF arrived");
+    tale.finds(Code::EofNotSeen, "nothing shows that EOF arrived");
 }
 
 #[test]
@@ -239,11 +246,7 @@ fn signals_that_belong_to_the_point_do_not_end_the_observation() {
         signal: crate::spec::Signal::Stop,
         comm: String::new(),
     };
-    let go_on = Event::SignalSent {
-        pid: SERVER,
-        signal: crate::spec::Signal::Cont,
-        comm: String::new(),
-    };
+    let go_on = Event::ServerContinued { pids: vec![SERVER] };
     Tale::good(CrashPoint::CallUnread)
         .after(|e| matches!(e, Event::Armed { .. }), [stop])
         .after(is_eof, [go_on])
@@ -265,8 +268,8 @@ fn no_process_left_holds() {
 fn a_plain_helper_breaks_as_an_os_orphan() {
     let mut helper = process(HELPER);
     helper.ppid = 1;
-    let answer = point().alive_from(Moment::Point, &helper).breaks_only(
-        Question::Helpers,
+    let answer = point().alive_from(Moment::Point, &helper).finds_only(
+        Code::HelpersAlive,
         "1 process that the server started was still alive at the end",
     );
     assert_eq!(
@@ -285,12 +288,12 @@ fn a_helper_in_a_session_of_its_own_is_told_apart() {
     helper.sid = HELPER;
     point()
         .alive_from(Moment::Point, &helper)
-        .breaks(Question::Helpers, "in a session of its own");
+        .finds(Code::HelpersAlive, "in a session of its own");
     helper.sid = 1;
     helper.pgid = HELPER;
     point()
         .alive_from(Moment::Point, &helper)
-        .breaks(Question::Helpers, "in a process group of its own");
+        .finds(Code::HelpersAlive, "in a process group of its own");
 }
 
 #[test]
@@ -298,8 +301,8 @@ fn a_helper_whose_server_is_still_there_is_a_logical_orphan() {
     point()
         .never_exiting()
         .alive_from(Moment::Point, &process(HELPER))
-        .breaks(
-            Question::Helpers,
+        .finds(
+            Code::HelpersAlive,
             "a logical orphan of parent `deploy` (pid 3)",
         );
 }
@@ -311,7 +314,7 @@ fn the_real_server_behind_a_wrapper_is_recognised() {
     real.written = Some(10_000);
     point()
         .alive_from(Moment::Point, &real)
-        .breaks(Question::Helpers, "the real server behind a wrapper");
+        .finds(Code::HelpersAlive, "the real server behind a wrapper");
 }
 
 #[test]
@@ -320,7 +323,7 @@ fn a_helper_that_has_only_inherited_the_pipes_is_not_taken_for_the_server() {
     worker.holds = vec![PipeEnd::StdinRead, PipeEnd::StdoutWrite];
     point()
         .alive_from(Moment::Point, &worker)
-        .breaks(Question::Helpers, "which keeps the server's output open");
+        .finds(Code::HelpersAlive, "which keeps the server's output open");
 }
 
 /// A worker that waits for the remote when the time to end is over, and ends when the remote lets it go.
@@ -339,8 +342,8 @@ fn worker_at_the_deadline(others: &[Pid]) -> Tale {
 
 #[test]
 fn a_helper_that_outlives_the_server_to_the_deadline_breaks_although_it_ends_later() {
-    worker_at_the_deadline(&[]).breaks_only(
-        Question::Helpers,
+    worker_at_the_deadline(&[]).finds_only(
+        Code::HelpersOutlived,
         "1 process that the server started was still alive when the time to end at EOF was over, and the server was \
          not: `sleep 600` (pid 7)",
     );
@@ -408,7 +411,7 @@ fn the_server_that_a_launcher_has_left_is_the_one_that_is_asked() {
     launched()
         .without(|e| matches!(e, Event::ProcessExited { pid: HELPER, .. }))
         .wait(|e| matches!(e, Event::ObservationEnded { .. }), 2000 * MS)
-        .breaks(Question::Eof, "was still running 2 s after EOF");
+        .finds(Code::EofStillRunning, "was still running 2 s after EOF");
 }
 
 #[test]
@@ -423,8 +426,9 @@ fn a_server_that_fails_before_the_crash_has_left_no_heir() {
             }
             _ => false,
         })
-        .leaves_open(
+        .finds_at(
             Question::Eof,
+            Code::TrialEndedEarly,
             "had already ended, with status 1, before the crash",
         );
 }
@@ -437,8 +441,8 @@ fn a_helper_that_the_drill_declares_may_stay() {
         }))
     };
     tale("^sleep [0-9]+$").holds(Question::Helpers);
-    tale("^deploy").breaks(Question::Helpers, "`sleep 600`");
-    tale("(").breaks(Question::Helpers, "`sleep 600`");
+    tale("^deploy").finds(Code::HelpersAlive, "`sleep 600`");
+    tale("(").finds(Code::HelpersAlive, "`sleep 600`");
 }
 
 #[test]
@@ -476,9 +480,11 @@ fn what_a_sibling_of_the_client_starts_is_not_the_servers() {
 
 #[test]
 fn without_a_look_at_the_end_helpers_are_open() {
-    point()
-        .without(looked(Moment::End))
-        .leaves_open(Question::Helpers, "nobody looked");
+    point().without(looked(Moment::End)).finds_at(
+        Question::Helpers,
+        Code::TrialNoEvidence,
+        "nobody looked",
+    );
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn the_dispatch_of_the_held_call_itself_is_not_new() {
             },
         ],
     )
-    .breaks(Question::Quiet, "arrived after the session was gone");
+    .finds(Code::QuietLateRequest, "arrived after the session was gone");
 }
 
 #[test]
@@ -95,13 +95,17 @@ fn an_intent_that_was_never_dispatched_still_owes_its_outcome() {
         .change(rows_from(Moment::ClientGone, |rows| {
             rows.retain(|row| row.text("outcome").as_deref() == Some("intended"));
         }))
-        .breaks(Question::Ownership, "no row of the record told the outcome");
+        .finds(
+            Code::OwnershipNoOutcome,
+            "no row of the record told the outcome",
+        );
 }
 
 #[test]
 fn what_stood_at_the_crash_point_says_nothing_of_a_dispatch_that_came_after_it() {
-    on_its_way().leaves_open(
+    on_its_way().finds_at(
         Question::Ownership,
+        Code::TrialNoEvidence,
         "was not read at the moment of dispatch",
     );
 }
@@ -156,21 +160,21 @@ fn an_intent_that_was_not_synced_is_told_and_breaks_only_where_the_drill_asks() 
         .holds_saying(Question::Ownership, words);
     asked()
         .before(is_sought, [opened(false)])
-        .breaks_only(Question::Ownership, words);
+        .finds_only(Code::OwnershipNotDurable, words);
 }
 
 #[test]
 fn a_sync_of_what_stood_there_before_the_intent_is_none_of_it() {
     asked()
         .before(is_sought, [synced(END - 1)])
-        .breaks_only(Question::Ownership, "not synced before dispatch");
+        .finds_only(Code::OwnershipNotDurable, "not synced before dispatch");
 }
 
 #[test]
 fn a_sync_after_the_connection_was_sought_comes_too_late() {
     asked()
         .after(is_sought, [synced(END)])
-        .breaks_only(Question::Ownership, "not synced before dispatch");
+        .finds_only(Code::OwnershipNotDurable, "not synced before dispatch");
 }
 
 #[test]
@@ -183,7 +187,7 @@ fn the_call_that_makes_the_connection_is_earlier_than_the_connection_that_is_see
     };
     asked()
         .before(is_sought, [connects, synced(END)])
-        .breaks_only(Question::Ownership, "not synced before dispatch");
+        .finds_only(Code::OwnershipNotDurable, "not synced before dispatch");
 }
 
 #[test]
@@ -193,7 +197,7 @@ fn a_log_that_is_opened_synchronously_needs_no_sync() {
         .holds_saying(Question::Ownership, ", synced to the disk before dispatch");
     asked()
         .before(is_sought, [opened(true), opened(false)])
-        .breaks_only(Question::Ownership, "not synced before dispatch");
+        .finds_only(Code::OwnershipNotDurable, "not synced before dispatch");
 }
 
 #[test]
@@ -203,12 +207,12 @@ fn where_the_gate_could_not_see_it_nothing_is_said_of_the_disk() {
     };
     asked()
         .before(is_sought, [blind.clone()])
-        .leaves_open(Question::Ownership, "the container forbids it");
+        .finds(Code::OwnershipSyncUnseen, "the container forbids it");
     told()
         .before(is_sought, [blind])
         .holds_saying(Question::Ownership, "cannot be told");
     gated(json!({ "expect": { "ownership": { "durable": true } } }))
-        .leaves_open(Question::Ownership, "the drill has no `gate` here");
+        .finds(Code::OwnershipSyncUnseen, "the drill has no `gate` here");
     assert!(
         !gated(json!({}))
             .holds(Question::Ownership)

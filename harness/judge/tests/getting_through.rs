@@ -40,12 +40,12 @@ fn with_authority(tale: Tale, authority: &serde_json::Value) -> Tale {
 fn a_gateway_that_still_makes_calls_is_told_from_one_that_widens() {
     let commands = || json!({ "command": { "revoke": ["revoke"] } });
     let by = |wider| with_authority(let_through(Credential::Authority { wider }), &commands());
-    by(false).breaks(
-        Question::Revocation,
+    by(false).finds(
+        Code::RevocationAuthorityCalls,
         "got 1 request through by way of the authority, which still made its calls, the first POST /builds",
     );
-    by(true).breaks(
-        Question::Revocation,
+    by(true).finds(
+        Code::RevocationWidened,
         "with a wider key than that of the run",
     );
 }
@@ -66,22 +66,24 @@ fn what_was_on_its_way_when_the_run_was_revoked_is_no_attempt_after_it() {
 #[test]
 fn a_remote_that_checks_the_signature_alone_breaks_and_is_not_taken_for_a_fault_of_the_mock() {
     let jwt = |resource| json!({ "oauth": { "tokens": "jwt", "resource": resource } });
-    with_authority(let_through(of_run_a(false)), &jwt("checks-signature")).breaks(
-        Question::Revocation,
+    with_authority(let_through(of_run_a(false)), &jwt("checks-signature")).finds(
+        Code::RevocationStillWorks,
         "the remote checks signature and expiry alone",
     );
-    with_authority(let_through(of_run_a(false)), &jwt("introspects")).leaves_open(
-        Question::Revocation,
+    with_authority(let_through(of_run_a(false)), &jwt("introspects")).finds(
+        Code::RevocationMockAccepts,
         "the mock itself took the revoked credential",
     );
 }
 
 #[test]
 fn a_token_that_was_refreshed_is_told_from_the_first() {
-    with_authority(let_through(of_run_a(true)), &json!({ "oauth": {} }))
-        .breaks(Question::Revocation, "with a token that it had refreshed");
-    let_through(of_run_a(true)).breaks(
-        Question::Revocation,
+    with_authority(let_through(of_run_a(true)), &json!({ "oauth": {} })).finds(
+        Code::RevocationRefreshed,
+        "with a token that it had refreshed",
+    );
+    let_through(of_run_a(true)).finds(
+        Code::RevocationSecondCredential,
         "with a second credential of the revoked run",
     );
 }
@@ -100,8 +102,8 @@ fn an_authority_whose_command_failed_has_revoked_nothing() {
     point()
         .before(is_revoked, [failed])
         .without(is_revoked)
-        .leaves_open(
-            Question::Revocation,
+        .finds(
+            Code::RevocationNotRevoked,
             "the authority did not revoke run A: it ended with status 1: “no such session”",
         );
 }
@@ -134,16 +136,16 @@ fn a_job_that_is_to_be_cancelled_must_be_gone() {
     );
     // Session B had it right, whatever the operator does later.
     told.holds(Question::Reconcile);
-    tried(vec![asked(404)]).breaks_only(
-        Question::Revocation,
+    tried(vec![asked(404)]).finds_only(
+        Code::RevocationJobStands,
         "still stands: POST /builds/{id}/cancel answered 404",
     );
-    tried(Vec::new()).breaks_only(
-        Question::Revocation,
+    tried(Vec::new()).finds_only(
+        Code::RevocationJobStands,
         "still stands: the record does not name it",
     );
-    of_job(point()).leaves_open(
-        Question::Revocation,
+    of_job(point()).finds(
+        Code::RevocationJobNotTried,
         "nobody tried to cancel the remote job",
     );
 }
@@ -176,12 +178,12 @@ fn a_second_call_of_the_revoked_session_must_be_refused_and_recorded_as_well() {
         };
         point().after(is_first, [issued, answered])
     };
-    again(AnswerShape::Result).breaks(
-        Question::Revocation,
+    again(AnswerShape::Result).finds(
+        Code::RevocationAnsweredSuccess,
         "answered as a success when it was made again",
     );
-    again(AnswerShape::ToolError).breaks_only(
-        Question::Revocation,
+    again(AnswerShape::ToolError).finds_only(
+        Code::RevocationUnrecorded,
         "call, made again, does not stand in the record",
     );
 }
@@ -192,8 +194,8 @@ fn a_wider_key_is_for_no_run_also_where_the_run_still_counts() {
     let wider = Credential::Authority { wider: true };
     let early = point().before(is_revoked, [request_by(60, "GET /builds", wider)]);
     let commands = json!({ "command": { "revoke": ["revoke"] } });
-    with_authority(early, &commands).breaks(
-        Question::Revocation,
+    with_authority(early, &commands).finds(
+        Code::RevocationWidened,
         "with its wider key, which is for no run",
     );
 }
@@ -221,7 +223,7 @@ fn a_server_that_is_refused_at_its_start_and_ends_is_contained() {
     );
     fails
         .without(is_refusal)
-        .leaves_open(Question::Revocation, "did not get to its call");
+        .finds(Code::RevocationUntested, "did not get to its call");
 }
 
 #[test]
@@ -232,8 +234,8 @@ fn what_was_done_against_a_refusal_breaks_although_as_many_effects_are_right() {
     };
     let is_effect = |e: &Event| matches!(e, Event::EffectApplied { .. });
     let told = |approved| point().before(is_effect, [decided(approved)]);
-    told(false).breaks_only(
-        Question::Effects,
+    told(false).finds_only(
+        Code::EffectsAgainstDecision,
         "after the approval of this call had been refused",
     );
     told(true).holds(Question::Effects);
@@ -276,4 +278,75 @@ fn an_authority_that_ends_in_the_middle_is_an_error_and_one_that_is_ended_is_non
         .before(phase(Phase::Revoke), [Event::Interrupted, ends()])
         .until(phase(Phase::Revoke));
     assert_eq!(interrupted.judged().error, None);
+}
+
+#[test]
+fn the_revoked_session_that_takes_the_credential_of_another_run_has_got_through() {
+    for run in [Session::B, Session::Beside] {
+        let another = Credential::Run {
+            run,
+            derived: false,
+            revoked: false,
+        };
+        let is_refusal = |e: &Event| matches!(e, Event::RequestRefused { .. });
+        point()
+            .after(is_refusal, [request_by(60, "POST /builds", another)])
+            .finds_only(
+                Code::RevocationFellBack,
+                "the revoked session got 1 request through with the credential of another run",
+            );
+    }
+}
+
+#[test]
+fn what_the_revoked_session_does_to_the_journal_of_the_authority_breaks_revocation_alone() {
+    let verify = |exit| Event::AuthorityCommand {
+        what: "verify".to_owned(),
+        run: Session::A,
+        argv: vec!["sp".to_owned()],
+        exit: Some(Exit::Code(exit)),
+        stdout: String::new(),
+        stderr: "row 7 is torn".to_owned(),
+    };
+    let verified = |before, after| {
+        point()
+            .before(phase(Phase::RevokedSession), [verify(before)])
+            .before(phase(Phase::Close), [verify(after)])
+    };
+    verified(0, 0).holds(Question::Revocation);
+    verified(0, 1).finds_only(
+        Code::RevocationAuthorityJournal,
+        "the authority's own journal, in which its refusals stand, does not verify",
+    );
+    verified(1, 0).finds_only(Code::OwnershipAuthorityJournal, "“row 7 is torn”");
+}
+
+#[test]
+fn no_session_has_a_part_in_what_another_is_asked() {
+    // Each of them makes an effect of its own, in its own time.
+    let of = |run| Credential::Run {
+        run,
+        derived: false,
+        revoked: false,
+    };
+    let effect = |run, number: u32| {
+        let (id, key) = (format!("build-{number}"), format!("key-{number}"));
+        [
+            sought(number),
+            request_by(number, "POST /builds", of(run)),
+            applied(number, &id, &key),
+        ]
+    };
+    let begin = |phase| Event::PhaseStarted { phase };
+    let beside = std::iter::once(begin(Phase::Beside)).chain(effect(Session::Beside, 61));
+    let tale = point()
+        .before(phase(Phase::RevokedSession), beside)
+        .after(phase(Phase::RevokedSession), effect(Session::B, 62));
+    tale.holds(Question::Effects);
+    tale.holds(Question::Reconcile);
+    tale.holds(Question::Quiet);
+    tale.finds_only(
+        Code::RevocationEffect,
+        "the revoked session made 1 effect (build build-62 with key key-62)",
+    );
 }

@@ -12,8 +12,9 @@ pub fn trial(crash: Crash) -> Vec<(u64, Event)> {
     teller.session_a();
     teller.crash_and_observe();
     teller.revoke_and_stop();
-    teller.revoked_session();
     teller.session_b();
+    teller.revoked_session();
+    teller.close();
     teller.events
 }
 
@@ -322,47 +323,6 @@ impl Teller {
         }]);
     }
 
-    fn revoked_session(&mut self) {
-        let revoked = Credential::Run {
-            run: Session::A,
-            derived: false,
-            revoked: true,
-        };
-        self.begin(Phase::RevokedSession);
-        self.minted(Session::Revoked, "a", "call-r");
-        self.started(Session::Revoked, 10);
-        self.handshaken(Session::Revoked);
-        self.issued(Session::Revoked, "call-r", "1");
-        self.tell([
-            sought(8),
-            request_by(8, "POST /builds", revoked.clone()),
-            Event::RequestRefused {
-                request: 8,
-                credential: revoked,
-            },
-        ]);
-        self.answered(
-            Session::Revoked,
-            "1",
-            AnswerShape::ToolError,
-            "refused: 401",
-        );
-        self.rows.push(row("call-r", "intended"));
-        self.rows.push(row("call-r", "refused"));
-        self.tell([
-            Event::SessionEnded {
-                session: Session::Revoked,
-            },
-            exited(11, 0),
-        ]);
-        self.read(Moment::AfterRevokedSession, None);
-        self.tell([Event::SecretsSought {
-            session: Session::Revoked,
-            places: Vec::new(),
-            bytes: 0,
-        }]);
-    }
-
     fn session_b(&mut self) {
         let again = self.at() >= CrashPoint::CallUnread && self.at() != CrashPoint::BeforeDispatch;
         let credential = Credential::Run {
@@ -401,6 +361,51 @@ impl Teller {
             places: Vec::new(),
             bytes: 0,
         }]);
+    }
+
+    fn revoked_session(&mut self) {
+        let revoked = Credential::Run {
+            run: Session::A,
+            derived: false,
+            revoked: true,
+        };
+        self.begin(Phase::RevokedSession);
+        self.read(Moment::BeforeRevokedSession, None);
+        self.minted(Session::Revoked, "a", "call-r");
+        self.started(Session::Revoked, 10);
+        self.handshaken(Session::Revoked);
+        self.issued(Session::Revoked, "call-r", "1");
+        self.tell([
+            sought(8),
+            request_by(8, "POST /builds", revoked.clone()),
+            Event::RequestRefused {
+                request: 8,
+                credential: revoked,
+            },
+        ]);
+        self.answered(
+            Session::Revoked,
+            "1",
+            AnswerShape::ToolError,
+            "refused: 401",
+        );
+        self.rows.push(row("call-r", "intended"));
+        self.rows.push(row("call-r", "refused"));
+        self.tell([
+            Event::SessionEnded {
+                session: Session::Revoked,
+            },
+            exited(11, 0),
+        ]);
+        self.read(Moment::AfterRevokedSession, None);
+        self.tell([Event::SecretsSought {
+            session: Session::Revoked,
+            places: Vec::new(),
+            bytes: 0,
+        }]);
+    }
+
+    fn close(&mut self) {
         self.begin(Phase::Close);
         self.tell([Event::TrialEnded]);
     }

@@ -24,13 +24,14 @@ fn not_started(fault: SessionFault) -> Tale {
         )
 }
 
-fn all_open(tale: &Tale, words: &str) {
+fn all_open(tale: &Tale, code: Code, words: &str) {
     let judgement = tale.judged();
     assert!(!judgement.answers.is_empty());
     assert_eq!(judgement.verdict, Verdict::Unproven);
     for answer in judgement.answers {
         assert_eq!(answer.verdict, Verdict::Unproven, "{}", answer.because);
         assert!(answer.because.contains(words), "{}", answer.because);
+        assert_eq!(answer.codes, [code], "{}", answer.because);
     }
 }
 
@@ -48,15 +49,15 @@ fn a_point_that_is_missed_leaves_everything_open() {
                 Event::TrialEnded,
             ],
         );
-    all_open(&tale, "the call was answered");
+    all_open(&tale, Code::TrialNotReached, "the call was answered");
 }
 
 #[test]
 fn a_crash_that_did_not_happen_leaves_everything_open() {
     let tale = Tale::good(CrashPoint::Idle).without(|e| matches!(e, Event::CrashFired { .. }));
-    all_open(&tale, "had already ended");
+    all_open(&tale, Code::TrialEndedEarly, "had already ended");
     let tale = tale.without(|e| matches!(e, Event::ProcessExited { .. }));
-    all_open(&tale, "the crash did not happen");
+    all_open(&tale, Code::TrialNoEvidence, "the crash did not happen");
 }
 
 #[test]
@@ -69,6 +70,7 @@ fn a_server_that_was_dead_before_the_crash_leaves_everything_open() {
         );
     all_open(
         &tale,
+        Code::TrialEndedEarly,
         "had already ended, with status 101, before the crash",
     );
 }
@@ -82,7 +84,7 @@ fn a_server_that_closed_stdout_before_the_crash_leaves_everything_open() {
             torn: 0,
         }],
     );
-    all_open(&tale, "already closed its stdout");
+    all_open(&tale, Code::TrialEndedEarly, "already closed its stdout");
 }
 
 #[test]
@@ -93,16 +95,24 @@ fn a_server_that_cannot_open_a_session_breaks_the_protocol_and_leaves_the_rest_o
         SessionFault::Refused,
     ] {
         let tale = not_started(fault);
-        let answer = tale.breaks(Question::Protocol, "lock is held by pid 12");
+        let answer = tale.finds(Code::ProtocolNoHandshake, "lock is held by pid 12");
         assert!(!answer.stable.contains("lock"), "{}", answer.stable);
-        tale.leaves_open(Question::Eof, "nothing to crash");
-        tale.leaves_open(Question::Secrets, "nothing to crash");
+        tale.finds_at(Question::Eof, Code::TrialNoHandshake, "nothing to crash");
+        tale.finds_at(
+            Question::Secrets,
+            Code::TrialNoHandshake,
+            "nothing to crash",
+        );
     }
 }
 
 #[test]
 fn a_server_that_is_lost_before_the_call_leaves_everything_open() {
-    all_open(&not_started(SessionFault::Lost), "before the call");
+    all_open(
+        &not_started(SessionFault::Lost),
+        Code::TrialNoHandshake,
+        "before the call",
+    );
 }
 
 #[test]
@@ -164,7 +174,7 @@ fn noise_is_noise_even_where_the_crash_did_not_land() {
         |e| matches!(e, Event::ServerStarted { .. }),
         [line(Session::A, Way::FromServer, LineShape::Noise, "")],
     );
-    tale.breaks(Question::Protocol, "listening on 8080");
+    tale.finds(Code::ProtocolNoise, "listening on 8080");
 }
 
 #[test]
@@ -204,6 +214,7 @@ fn a_call_that_failed_without_an_effect_is_no_control() {
         });
     all_open(
         &tale,
+        Code::TrialCallFailed,
         "so there was no result to crash after: “no such project”",
     );
     // Where the drill says that such a call changes nothing, that is its result.

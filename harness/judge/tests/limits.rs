@@ -1,4 +1,5 @@
-//! A limit of the cell was exceeded, at any moment: `resources` is broken, and nothing is held that was not decided.
+//! A limit of the cell was exceeded, at any moment: `resources` is broken (in the revoked session `revocation`), and nothing is
+//! held that was not decided.
 
 use serde_json::json;
 
@@ -48,6 +49,11 @@ fn good_until(before: impl Fn(&Event) -> bool) -> Tale {
 /// Only `resources` is broken; these are held, and the rest is open for the reason that broke it.
 #[track_caller]
 fn breaks_resources_and_holds(tale: &Tale, held: &[Question], when: &str) {
+    breaks_and_holds(tale, Question::Resources, held, when);
+}
+
+#[track_caller]
+fn breaks_and_holds(tale: &Tale, broken: Question, held: &[Question], when: &str) {
     let told = format!(
         "{when} had 65 processes (64 `worker`, 1 `deploy`); the limit is 64: the cell ended them all"
     );
@@ -56,7 +62,7 @@ fn breaks_resources_and_holds(tale: &Tale, held: &[Question], when: &str) {
     assert!(judgement.answers.len() > 8);
     for answer in judgement.answers {
         let question = answer.question;
-        let right = if question == Question::Resources {
+        let right = if question == broken {
             Verdict::Broken
         } else if held.contains(&question) {
             Verdict::Held
@@ -64,13 +70,16 @@ fn breaks_resources_and_holds(tale: &Tale, held: &[Question], when: &str) {
             Verdict::Unproven
         };
         assert_eq!(answer.verdict, right, "{question}: {}", answer.because);
-        if right == Verdict::Broken {
+        if question == Question::Resources && right == Verdict::Broken {
             assert_eq!(answer.because, told);
+        }
+        if right == Verdict::Broken {
+            assert!(answer.because.contains(&told), "{}", answer.because);
         }
         if right == Verdict::Unproven {
             assert_eq!(answer.because, format!("{told}, before this was decided"));
         }
-        if right != Verdict::Held {
+        if right == Verdict::Unproven {
             let evidence: Vec<Event> = tale
                 .lines()
                 .into_iter()
@@ -140,28 +149,23 @@ fn after_the_crash_nothing_else_is_decided_as_long_as_session_a_is_watched() {
 
 #[test]
 fn in_a_later_session_what_session_a_did_is_decided() {
-    let revoked = |e: &Event| {
-        matches!(
-            e,
-            Event::CallAnswered {
-                session: Session::Revoked,
-                ..
-            }
-        )
-    };
-    breaks_resources_and_holds(&good_until(revoked), &OF_SESSION_A, "the revoked session");
-    let recovered = |e: &Event| {
-        matches!(
-            e,
-            Event::CallAnswered {
-                session: Session::B,
-                ..
-            }
-        )
-    };
+    let is_answered = |wanted: Session| move |e: &Event| matches!(e, Event::CallAnswered { session, .. } if *session == wanted);
+    let in_b = good_until(is_answered(Session::B));
+    breaks_resources_and_holds(&in_b, &OF_SESSION_A, "session B");
+    // It is made for `revocation`, and breaks nothing else.
+    let in_revoked = good_until(is_answered(Session::Revoked));
     let mut held = OF_SESSION_A.to_vec();
-    held.push(Question::Revocation);
-    breaks_resources_and_holds(&good_until(recovered), &held, "session B");
+    held.extend([Question::Reconcile, Question::Resources]);
+    breaks_and_holds(
+        &in_revoked,
+        Question::Revocation,
+        &held,
+        "the revoked session",
+    );
+    in_revoked.finds(
+        Code::RevocationLimit,
+        "the revoked session had 65 processes",
+    );
 }
 
 #[test]
@@ -169,9 +173,9 @@ fn what_was_proven_broken_before_stays_so() {
     let noise = line(Session::A, Way::FromServer, LineShape::Noise, "1");
     let tale = Tale::good(CrashPoint::AfterAcceptance).before(phase(Phase::Crash), [noise]);
     let tale = cut_short(tale, exceeded(), phase(Phase::Quiet));
-    tale.breaks(Question::Protocol, "not JSON-RPC");
-    tale.breaks(Question::Resources, "the limit is 64");
-    tale.leaves_open(Question::Eof, "the limit is 64");
+    tale.finds(Code::ProtocolNoise, "not JSON-RPC");
+    tale.finds(Code::ResourcesLimit, "the limit is 64");
+    tale.finds_at(Question::Eof, Code::TrialLimitExceeded, "the limit is 64");
 }
 
 #[test]
@@ -249,7 +253,7 @@ fn each_limit_is_told_in_its_own_unit() {
         ),
     ] {
         let tale = cut_short(Tale::good(CrashPoint::Idle), event, phase(Phase::Quiet));
-        let answer = tale.breaks(Question::Resources, told);
+        let answer = tale.finds(Code::ResourcesLimit, told);
         assert!(
             answer.stable.starts_with("<when> its session"),
             "{}",
@@ -271,11 +275,15 @@ fn a_limit_that_was_exceeded_in_the_rehearsal_says_so() {
         phase(Phase::Arm),
     )
     .without(|e| matches!(e, Event::CellCleared { .. }));
-    tale.breaks(
-        Question::Resources,
+    tale.finds(
+        Code::ResourcesLimit,
         "in the rehearsal of the call its session had 65 processes",
     );
-    tale.leaves_open(Question::Effects, "its cell ended them all");
+    tale.finds_at(
+        Question::Effects,
+        Code::TrialLimitExceeded,
+        "its cell ended them all",
+    );
 }
 
 #[test]

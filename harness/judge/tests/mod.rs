@@ -1,6 +1,8 @@
 //! The judge's rules, as sentences about servers. `good` tells a good server's trial; each test makes one thing of it bad.
 
+mod catalogue;
 mod crashes;
+mod elsewhere;
 mod eof_and_helpers;
 mod events;
 mod gate;
@@ -9,7 +11,9 @@ mod good;
 mod incidents;
 mod landing;
 mod limits;
+mod mistakes;
 mod next;
+mod order;
 mod ownership;
 mod protocol;
 mod quiet_and_effects;

@@ -102,24 +102,26 @@ fn after_a_reset_only_unknown_is_true() {
     for question in [Question::Quiet, Question::Effects, Question::Reconcile] {
         dropped().holds(question);
     }
-    dropped()
-        .change(says("failed", None))
-        .breaks_only(Question::Ownership, "but the remote applied 1 effect");
+    dropped().change(says("failed", None)).finds_only(
+        Code::OwnershipFalseOutcome,
+        "but the remote applied 1 effect",
+    );
     dropped()
         .change(says("success", Some("build-1")))
-        .breaks_only(Question::Ownership, "nobody could know");
+        .finds_only(Code::OwnershipFalseOutcome, "nobody could know");
 }
 
 #[test]
 fn after_a_500_only_unknown_is_true() {
     let told = "a 500, which says nothing of what was done before it";
     error_500().holds_saying(Question::Ownership, told);
-    error_500()
-        .change(says("failed", None))
-        .breaks_only(Question::Ownership, "but the remote applied 1 effect");
+    error_500().change(says("failed", None)).finds_only(
+        Code::OwnershipFalseOutcome,
+        "but the remote applied 1 effect",
+    );
     error_500()
         .change(says("success", Some("build-1")))
-        .breaks_only(Question::Ownership, "a 500");
+        .finds_only(Code::OwnershipFalseOutcome, "a 500");
 }
 
 #[test]
@@ -133,7 +135,7 @@ fn where_the_request_was_turned_away_failed_is_true_and_unknown_no_lie() {
         }
         turned_away(then, status)
             .change(says("success", Some("build-1")))
-            .breaks_only(Question::Ownership, "the remote applied nothing");
+            .finds_only(Code::OwnershipFalseOutcome, "the remote applied nothing");
         for question in [Question::Quiet, Question::Effects, Question::Reconcile] {
             turned_away(then, status).holds(question);
         }
@@ -146,8 +148,8 @@ fn who_asks_again_by_himself_after_a_503_is_not_quiet() {
     let again = [sought(3), request(3, "POST /builds"), applied(3, "b", "k")];
     let tale = turned_away("error-503", 503)
         .after(|e| matches!(e, Event::ReplySent { status: 503, .. }), again);
-    tale.breaks(
-        Question::Quiet,
+    tale.finds(
+        Code::QuietLateRequest,
         "1 request arrived after the session was gone",
     );
     tale.holds(Question::Effects);
@@ -164,7 +166,7 @@ fn a_part_of_a_slow_reply_may_have_told_the_effect() {
         .holds(Question::Ownership);
     slow()
         .change(says("success", None))
-        .breaks(Question::Ownership, "nobody could know");
+        .finds(Code::OwnershipFalseOutcome, "nobody could know");
 }
 
 #[test]
@@ -180,7 +182,7 @@ fn who_has_looked_for_the_effect_knows_it() {
         .holds(Question::Ownership);
     looks()
         .change(says("success", Some("build-2")))
-        .breaks(Question::Ownership, "nobody could know");
+        .finds(Code::OwnershipFalseOutcome, "nobody could know");
     // Who was refused was told nothing.
     looks()
         .after(
@@ -191,7 +193,7 @@ fn who_has_looked_for_the_effect_knows_it() {
             }],
         )
         .change(says("success", Some("build-1")))
-        .breaks(Question::Ownership, "nobody could know");
+        .finds(Code::OwnershipFalseOutcome, "nobody could know");
 }
 
 #[test]
@@ -225,10 +227,10 @@ fn a_replay_without_a_key_makes_two_effects_and_is_not_the_servers_doing() {
     without_key(&mut second);
     let tale = replayed(second).change(without_key);
     tale.holds(Question::Quiet);
-    tale.breaks(
-        Question::Effects,
+    tale.finds(
+        Code::EffectsDuplicate,
         "; a proxy that sent the request once more made one of them",
     );
-    tale.breaks(Question::Reconcile, "a proxy");
+    tale.finds(Code::ReconcileDuplicate, "a proxy");
     tale.holds(Question::Ownership);
 }

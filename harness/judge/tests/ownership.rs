@@ -69,8 +69,8 @@ fn it_is_not_asked_before_a_dispatch() {
 fn a_row_that_is_only_there_after_sending_breaks() {
     point()
         .change(rows_at(Moment::Dispatch, Vec::clear))
-        .breaks_only(
-            Question::Ownership,
+        .finds_only(
+            Code::OwnershipNoRow,
             "at the moment of dispatch no row of the record named the call",
         );
 }
@@ -80,7 +80,7 @@ fn without_a_held_dispatch_the_point_is_looked_at() {
     let tale = point().without(read_at(Moment::Dispatch));
     tale.holds(Question::Ownership);
     tale.change(rows_at(Moment::Point, Vec::clear))
-        .breaks_only(Question::Ownership, "at the crash point");
+        .finds_only(Code::OwnershipNoRow, "at the crash point");
 }
 
 #[test]
@@ -116,10 +116,10 @@ fn each_field_that_the_drill_names_is_required() {
     ] {
         point()
             .change(field(name, json!("")))
-            .breaks(Question::Ownership, words);
+            .finds(Code::OwnershipIncomplete, words);
         point()
             .change(field(name, Value::Null))
-            .breaks(Question::Ownership, words);
+            .finds(Code::OwnershipIncomplete, words);
     }
 }
 
@@ -146,7 +146,7 @@ fn each_field_must_be_the_right_one() {
     ] {
         point()
             .change(field(name, wrong))
-            .breaks(Question::Ownership, words);
+            .finds(Code::OwnershipWrongOwner, words);
     }
 }
 
@@ -182,7 +182,7 @@ fn a_row_that_is_no_intent_breaks_and_is_quoted() {
                 .fields
                 .insert("outcome".to_owned(), json!("sending"));
         }))
-        .breaks_only(Question::Ownership, "the last one says “sending”");
+        .finds_only(Code::OwnershipNoIntent, "the last one says “sending”");
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn a_record_that_does_not_exist_breaks() {
             }
             _ => false,
         })
-        .breaks_only(Question::Ownership, "the record did not exist");
+        .finds_only(Code::OwnershipNoRecord, "the record did not exist");
 }
 
 #[test]
@@ -214,15 +214,20 @@ fn a_record_that_cannot_be_read_is_open() {
             }
             _ => false,
         })
-        .leaves_open(Question::Ownership, "outside the work folder");
+        .finds_at(
+            Question::Ownership,
+            Code::TrialRecordUnreadable,
+            "outside the work folder",
+        );
 }
 
 #[test]
 fn a_record_that_was_never_read_is_open() {
     point()
         .without(|e| matches!(e, Event::RecordRead { .. }))
-        .leaves_open(
+        .finds_at(
             Question::Ownership,
+            Code::TrialNoEvidence,
             "was not read at the moment of dispatch",
         );
 }
@@ -231,12 +236,16 @@ fn a_record_that_was_never_read_is_open() {
 
 #[test]
 fn an_outcome_that_is_missing_breaks() {
-    point()
-        .change(without_outcome("unknown"))
-        .breaks_only(Question::Ownership, "no row of the record told the outcome");
+    point().change(without_outcome("unknown")).finds_only(
+        Code::OwnershipNoOutcome,
+        "no row of the record told the outcome",
+    );
     Tale::good(CrashPoint::BeforeDispatch)
         .change(without_outcome("failed"))
-        .breaks_only(Question::Ownership, "no row of the record told the outcome");
+        .finds_only(
+            Code::OwnershipNoOutcome,
+            "no row of the record told the outcome",
+        );
 }
 
 #[test]
@@ -245,11 +254,12 @@ fn where_the_reply_was_lost_only_unknown_is_true() {
         Tale::good(point).holds(Question::Ownership);
         Tale::good(point)
             .change(says("success"))
-            .breaks(Question::Ownership, "nobody could know");
+            .finds(Code::OwnershipFalseOutcome, "nobody could know");
         for lie in ["failed", "denied", "cancelled"] {
-            Tale::good(point)
-                .change(says(lie))
-                .breaks(Question::Ownership, "but the remote applied 1 effect");
+            Tale::good(point).change(says(lie)).finds(
+                Code::OwnershipFalseOutcome,
+                "but the remote applied 1 effect",
+            );
         }
     }
 }
@@ -263,7 +273,7 @@ fn half_a_reply_may_have_told_the_effect() {
             row.fields.remove("effect");
         }
     }))
-    .breaks(Question::Ownership, "nobody could know");
+    .finds(Code::OwnershipFalseOutcome, "nobody could know");
 }
 
 #[test]
@@ -271,18 +281,20 @@ fn where_the_reply_was_delivered_success_or_unknown_is_true() {
     let tale = || Tale::good(CrashPoint::AfterReply);
     tale().holds(Question::Ownership);
     tale().change(says("unknown")).holds(Question::Ownership);
-    tale()
-        .change(says("failed"))
-        .breaks(Question::Ownership, "but the remote applied 1 effect");
+    tale().change(says("failed")).finds(
+        Code::OwnershipFalseOutcome,
+        "but the remote applied 1 effect",
+    );
 }
 
 #[test]
 fn where_the_client_has_the_result_only_success_is_true() {
     let tale = || Tale::good(CrashPoint::AfterResult);
     tale().holds(Question::Ownership);
-    tale()
-        .change(says("unknown"))
-        .breaks_only(Question::Ownership, "had given the result to its client");
+    tale().change(says("unknown")).finds_only(
+        Code::OwnershipFalseOutcome,
+        "had given the result to its client",
+    );
 }
 
 #[test]
@@ -308,7 +320,7 @@ fn a_reply_may_be_told_of_after_the_end_of_the_server_that_took_it() {
     point()
         .after(|e| matches!(e, Event::RemoteReleased), [replied(1)])
         .change(says("success"))
-        .breaks(Question::Ownership, "nobody could know");
+        .finds(Code::OwnershipFalseOutcome, "nobody could know");
 }
 
 #[test]
@@ -320,9 +332,12 @@ fn a_success_must_name_the_effect_where_the_drill_names_it() {
             }
         }))
     };
-    named(Value::Null).breaks(Question::Ownership, "without the remote's id of the effect");
-    named(json!("build-7")).breaks(
-        Question::Ownership,
+    named(Value::Null).finds(
+        Code::OwnershipFalseOutcome,
+        "without the remote's id of the effect",
+    );
+    named(json!("build-7")).finds(
+        Code::OwnershipFalseOutcome,
         "names another effect than the remote made",
     );
 }
@@ -336,8 +351,8 @@ fn where_nothing_was_made_only_success_is_a_lie() {
     }
     Tale::good(CrashPoint::BeforeDispatch)
         .change(says("ok"))
-        .breaks_only(
-            Question::Ownership,
+        .finds_only(
+            Code::OwnershipFalseOutcome,
             "the record says “ok” of the call, but the remote applied nothing",
         );
 }
@@ -367,7 +382,10 @@ fn a_server_that_cancelled_something_else_may_not() {
             }],
         )
         .change(says("cancelled"))
-        .breaks(Question::Ownership, "but the remote applied 1 effect");
+        .finds(
+            Code::OwnershipFalseOutcome,
+            "but the remote applied 1 effect",
+        );
 }
 
 #[test]
@@ -376,14 +394,17 @@ fn the_last_outcome_counts() {
         .change(rows_from(Moment::ClientGone, |rows| {
             rows.push(row("call-a", "success"));
         }))
-        .breaks(Question::Ownership, "“success”");
+        .finds(Code::OwnershipFalseOutcome, "“success”");
 }
 
 #[test]
 fn the_words_are_those_of_the_drill() {
     let words = json!({ "expect": { "ownership": { "outcomes": { "unknown": ["dunno"] } } } });
     let tale = point().drilled_with(words);
-    tale.breaks(Question::Ownership, "no row of the record told the outcome");
+    tale.finds(
+        Code::OwnershipNoOutcome,
+        "no row of the record told the outcome",
+    );
     tale.change(says("dunno")).holds(Question::Ownership);
 }
 
@@ -392,16 +413,16 @@ fn a_server_that_had_to_be_killed_owed_no_outcome() {
     point()
         .never_exiting()
         .change(without_outcome("unknown"))
-        .leaves_open(Question::Ownership, "had to be ended by SIGKILL");
+        .finds(Code::OwnershipKilledFirst, "had to be ended by SIGKILL");
     point().never_exiting().holds(Question::Ownership);
     point()
         .never_exiting()
         .change(says("success"))
-        .breaks(Question::Ownership, "nobody could know");
+        .finds(Code::OwnershipFalseOutcome, "nobody could know");
     point()
         .never_exiting()
         .change(rows_at(Moment::Dispatch, Vec::clear))
-        .breaks(Question::Ownership, "no row of the record named the call");
+        .finds(Code::OwnershipNoRow, "no row of the record named the call");
 }
 
 #[test]
@@ -425,7 +446,7 @@ fn lines_that_are_torn_break() {
             }
             _ => false,
         })
-        .breaks_only(Question::Ownership, "2 lines of the record cannot be read");
+        .finds_only(Code::OwnershipTorn, "2 lines of the record cannot be read");
 }
 
 #[test]
@@ -454,8 +475,8 @@ fn a_success_where_no_remote_can_tell_is_believed() {
 fn what_the_client_declares_about_itself_is_no_proof() {
     point()
         .change(field("run", json!("run-declared-by-a")))
-        .breaks_only(
-            Question::Ownership,
+        .finds_only(
+            Code::OwnershipBelievesClient,
             "the row of the intent names the run that the client declared about itself, which is no proof of who it is",
         );
 }
@@ -473,7 +494,7 @@ fn a_journal_of_before_clients_declared_anything_is_judged_as_it_was() {
     point()
         .change(undeclared)
         .change(field("run", json!("")))
-        .breaks(Question::Ownership, "does not name the run");
+        .finds(Code::OwnershipIncomplete, "does not name the run");
 }
 
 // ---- the four questions -----------------------------------------------------------------------------------------
@@ -540,8 +561,8 @@ fn notified(point: CrashPoint) -> Tale {
 fn an_outcome_that_only_a_dead_client_could_read_is_no_record() {
     notified(CrashPoint::AfterAcceptance)
         .change(without_outcome("unknown"))
-        .breaks(
-            Question::Ownership,
+        .finds(
+            Code::OwnershipUnheard,
             "a record that dies with the client is no durable record",
         );
 }
@@ -563,7 +584,7 @@ fn a_client_that_hangs_or_reads_no_more_receives_nothing() {
         Tale::good_with(crash(form))
             .drilled_with(json!({ "expect": { "ownership": ownership } }))
             .change(without_outcome("unknown"))
-            .breaks(Question::Ownership, told);
+            .finds(Code::OwnershipUnheard, told);
     }
 }
 

@@ -81,8 +81,8 @@ fn a_poller_breaks() {
                 request(3, "GET /builds"),
             ],
         )
-        .breaks_only(
-            Question::Quiet,
+        .finds_only(
+            Code::QuietLateRequest,
             "2 requests arrived after the session was gone (GET /builds)",
         );
     assert!(
@@ -96,9 +96,9 @@ fn a_poller_breaks() {
 fn a_late_write_on_the_pending_connection_breaks_quiet_and_effects() {
     let tale = Tale::good(CrashPoint::BeforeDispatch)
         .after(|e| matches!(e, Event::RemoteReleased), late_write());
-    tale.breaks(Question::Quiet, "a late write");
-    tale.breaks(
-        Question::Effects,
+    tale.finds(Code::QuietLateWrite, "a late write");
+    tale.finds(
+        Code::EffectsUnwanted,
         "the remote applied 1 effect for this call",
     );
 }
@@ -107,7 +107,7 @@ fn a_late_write_on_the_pending_connection_breaks_quiet_and_effects() {
 fn a_late_write_counts_wherever_the_release_lets_it_come() {
     Tale::good(CrashPoint::BeforeDispatch)
         .after(phase(Phase::Quiet), late_write())
-        .breaks(Question::Quiet, "1 request arrived");
+        .finds(Code::QuietLateWrite, "1 request arrived");
 }
 
 #[test]
@@ -122,8 +122,8 @@ fn a_connection_that_was_pending_and_never_completes_is_nothing() {
 
 #[test]
 fn a_connection_that_is_begun_after_eof_breaks_without_a_request() {
-    point().after(is_eof, [sought(2)]).breaks_only(
-        Question::Quiet,
+    point().after(is_eof, [sought(2)]).finds_only(
+        Code::QuietLateConnection,
         "1 connection to the remote was begun after the session was gone",
     );
 }
@@ -144,7 +144,7 @@ fn a_second_request_on_an_old_connection_is_new() {
     }
     point()
         .after(is_eof, [again])
-        .breaks(Question::Quiet, "GET /builds");
+        .finds(Code::QuietLateRequest, "GET /builds");
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn the_calls_own_dispatch_is_allowed_where_the_client_died_before_it() {
             |e| matches!(e, Event::ReplyHeld { .. }),
             [sought(2), request(2, "POST /builds")],
         )
-        .breaks(Question::Quiet, "1 request arrived");
+        .finds(Code::QuietLateRequest, "1 request arrived");
     }
 }
 
@@ -181,7 +181,7 @@ fn one_connection_without_a_request_is_the_calls_own_where_the_client_died_befor
     let tale = Tale::good(CrashPoint::CallUnread).without(unheard);
     tale.holds(Question::Quiet);
     tale.after(is_eof, [sought(5)])
-        .breaks(Question::Quiet, "connection");
+        .finds(Code::QuietLateConnection, "connection");
 }
 
 #[test]
@@ -203,19 +203,19 @@ fn a_retry_is_not_the_calls_own_dispatch_where_that_had_gone_out_before_eof() {
     tale.holds(Question::Quiet);
     tale.clone()
         .after(is_eof, [sought(2), request(2, "POST /builds")])
-        .breaks(Question::Quiet, "POST /builds");
+        .finds(Code::QuietLateRequest, "POST /builds");
     tale.after(is_eof, [sought(2)])
-        .breaks(Question::Quiet, "connection");
+        .finds(Code::QuietLateConnection, "connection");
 }
 
 #[test]
-fn our_own_probe_is_not_an_operation_of_the_server() {
+fn what_is_asked_over_the_wire_is_of_the_server_also_where_the_drill_probes_the_same_route() {
     let revoked = Credential::Run {
         run: Session::A,
         derived: false,
         revoked: true,
     };
-    let probe = [
+    let asked = [
         sought(70),
         request_by(70, "GET /whoami", revoked.clone()),
         Event::RequestRefused {
@@ -223,15 +223,11 @@ fn our_own_probe_is_not_an_operation_of_the_server() {
             credential: revoked,
         },
     ];
-    let tale = point().after(|e| matches!(e, Event::Revoked { .. }), probe);
-    tale.holds(Question::Revocation);
-    tale.holds(Question::Quiet);
-    // A survivor that asks the same is one.
-    tale.after(
-        |e| matches!(e, Event::Revoked { .. }),
-        [sought(71), request(71, "GET /whoami")],
-    )
-    .breaks(Question::Quiet, "GET /whoami");
+    // The harness asks past the wire.
+    point().holds(Question::Quiet);
+    point()
+        .after(|e| matches!(e, Event::Revoked { .. }), asked)
+        .finds(Code::QuietLateRequest, "GET /whoami");
 }
 
 #[test]
@@ -242,7 +238,10 @@ fn without_eof_nothing_can_be_told_to_be_late() {
             |e| matches!(e, Event::QuietStarted),
             [sought(2), request(2, "GET /builds")],
         )
-        .leaves_open(Question::Quiet, "nothing shows when the session was gone");
+        .finds(
+            Code::QuietEndNotSeen,
+            "nothing shows when the session was gone",
+        );
 }
 
 #[test]
@@ -257,7 +256,7 @@ fn a_write_between_the_kill_and_the_news_of_it_is_late_and_a_read_may_be_chance(
     let tale = Tale::good(CrashPoint::AfterResult);
     tale.clone()
         .after(fired, [sought(2), request(2, "POST /builds")])
-        .breaks(Question::Quiet, "1 request arrived");
+        .finds(Code::QuietLateRequest, "1 request arrived");
     tale.clone()
         .after(fired, [sought(2), request(2, "GET /whoami")])
         .holds(Question::Quiet);
@@ -265,7 +264,7 @@ fn a_write_between_the_kill_and_the_news_of_it_is_late_and_a_read_may_be_chance(
     tale.clone()
         .after(fired, [sought(2)])
         .after(is_eof, [request(2, "POST /builds")])
-        .breaks(Question::Quiet, "1 request arrived");
+        .finds(Code::QuietLateRequest, "1 request arrived");
     // Begun before, it was on its way.
     tale.before(fired, [sought(2)])
         .after(fired, [request(2, "POST /builds")])
@@ -276,7 +275,7 @@ fn a_write_between_the_kill_and_the_news_of_it_is_late_and_a_read_may_be_chance(
 fn a_quiet_period_that_was_not_watched_is_open() {
     point()
         .without(|e| matches!(e, Event::QuietEnded { .. }))
-        .leaves_open(Question::Quiet, "was not watched to its end");
+        .finds(Code::QuietNotWatched, "was not watched to its end");
 }
 
 #[test]
@@ -290,7 +289,7 @@ fn a_hung_client_is_only_asked_for_cpu_and_sigterm() {
     )
     .holds(Question::Quiet);
     tale.change(watched(500 * MS, &[(SERVER, 500 * MS)]))
-        .breaks(Question::Quiet, "spinning");
+        .finds(Code::QuietSpinning, "spinning");
 }
 
 #[test]
@@ -301,7 +300,7 @@ fn a_worker_that_writes_after_the_server_was_killed_breaks() {
             |e| matches!(e, Event::QuietStarted),
             [sought(2), request(2, "POST /builds")],
         )
-        .breaks(Question::Quiet, "POST /builds");
+        .finds(Code::QuietLateRequest, "POST /builds");
 }
 
 // ---- quiet: CPU and SIGTERM --------------------------------------------------------------------------------------
@@ -310,14 +309,14 @@ fn a_worker_that_writes_after_the_server_was_killed_breaks() {
 fn a_spinner_breaks_even_where_it_gets_little_of_the_cpu() {
     point()
         .change(watched(500 * MS, &[(SERVER, 251 * MS)]))
-        .breaks_only(Question::Quiet, "`deploy` (pid 3) was spinning: it wanted the CPU for 251 ms of a quiet period of 500 ms");
+        .finds_only(Code::QuietSpinning, "`deploy` (pid 3) was spinning: it wanted the CPU for 251 ms of a quiet period of 500 ms");
 }
 
 #[test]
 fn a_window_that_is_too_short_tells_nothing_of_the_cpu() {
     point()
         .change(watched(199 * MS, &[(SERVER, 199 * MS)]))
-        .leaves_open(Question::Quiet, "too short");
+        .finds(Code::QuietNotWatched, "too short");
 }
 
 #[test]
@@ -328,14 +327,14 @@ fn a_declared_helper_may_work_and_may_ignore_sigterm() {
         .alive_from(Moment::Point, &process(HELPER))
         .change(watched(500 * MS, &[(HELPER, 500 * MS)]))
         .after(phase(Phase::Stop), [term(HELPER), kill(HELPER)]);
-    tale.breaks(Question::Quiet, "`sleep 600` (pid 7) ignored SIGTERM");
+    tale.finds(Code::QuietSpinning, "`sleep 600` (pid 7) ignored SIGTERM");
     tale.drilled_with(allowed).holds(Question::Quiet);
 }
 
 #[test]
 fn a_survivor_that_ignores_sigterm_breaks() {
-    point().never_exiting().breaks(
-        Question::Quiet,
+    point().never_exiting().finds(
+        Code::QuietIgnoresSigterm,
         "`deploy` (pid 3) ignored SIGTERM and had to be killed",
     );
 }
@@ -389,21 +388,21 @@ fn a_second_effect_breaks_and_the_keys_are_compared() {
             ],
         )
     };
-    let answer = twice("key-2").breaks(Question::Effects, "applied 2 effects");
+    let answer = twice("key-2").finds(Code::EffectsDuplicate, "applied 2 effects");
     assert!(
         answer.stable.contains("each with another key"),
         "{}",
         answer.stable
     );
-    twice("key-a").breaks(Question::Effects, "one key for all");
+    twice("key-a").finds(Code::EffectsDuplicate, "one key for all");
 }
 
 #[test]
 fn an_effect_before_dispatch_breaks_and_tells_how_late_it_came() {
     Tale::good(CrashPoint::BeforeDispatch)
         .after(|e| matches!(e, Event::RemoteReleased), late_write())
-        .breaks(
-            Question::Effects,
+        .finds(
+            Code::EffectsUnwanted,
             "where none is right at before-dispatch; the last one came 7 ms after the crash",
         );
 }
@@ -418,7 +417,7 @@ fn a_server_whose_client_only_hangs_may_go_on_with_its_dispatch() {
         |e| matches!(e, Event::RemoteReleased),
         [applied(2, "b", "c")],
     )
-    .breaks(Question::Effects, "at most 1 is right");
+    .finds(Code::EffectsDuplicate, "at most 1 is right");
 }
 
 #[test]
@@ -428,7 +427,7 @@ fn an_effect_of_a_server_that_just_starts_breaks() {
             |e| matches!(e, Event::ServerStarted { .. }),
             [request(1, "POST /builds"), applied(1, "build-1", "key-a")],
         )
-        .breaks(Question::Effects, "none is right at startup");
+        .finds(Code::EffectsUnwanted, "none is right at startup");
 }
 
 #[test]
@@ -449,8 +448,8 @@ fn no_effect_or_one_is_right_where_the_request_was_on_its_way() {
 fn a_missing_effect_breaks_where_the_remote_had_accepted() {
     point()
         .without(|e| matches!(e, Event::EffectApplied { .. }))
-        .breaks(
-            Question::Effects,
+        .finds(
+            Code::EffectsMissing,
             "applied 0 effects for this call, where exactly 1 is right",
         );
 }
@@ -460,10 +459,10 @@ fn the_drill_may_expect_other_counts() {
     let two = json!({ "expect": { "eof": null, "effects": { "after-acceptance": 2, "sent": { "at_most": 0 } } } });
     point()
         .drilled_with(two.clone())
-        .breaks(Question::Effects, "exactly 2 is right");
+        .finds(Code::EffectsMissing, "exactly 2 is right");
     Tale::good(CrashPoint::Sent)
         .drilled_with(two)
-        .breaks(Question::Effects, "at most 0 is right");
+        .finds(Code::EffectsUnwanted, "at most 0 is right");
 }
 
 #[test]
@@ -494,5 +493,5 @@ fn an_effect_of_a_survivor_after_revoking_counts() {
             |e| matches!(e, Event::Revoked { .. }),
             [applied(60, "build-6", "key-6")],
         )
-        .breaks(Question::Effects, "2 effects");
+        .finds(Code::EffectsDuplicate, "2 effects");
 }

@@ -85,8 +85,8 @@ fn a_replay_with_another_key_breaks() {
             |e| matches!(e, Event::ReplySent { request: 9, .. }),
             [applied(9, "build-2", "key-9")],
         )
-        .breaks_only(
-            Question::Reconcile,
+        .finds_only(
+            Code::ReconcileDuplicate,
             "after recovery the remote holds 2 effects, 1 made by session A and 1 by session B",
         );
     assert!(
@@ -113,14 +113,14 @@ fn a_replay_as_the_server_starts_breaks_too() {
             },
             [applied(80, "build-2", "key-9")],
         )
-        .breaks_only(Question::Reconcile, "2 effects");
+        .finds_only(Code::ReconcileDuplicate, "2 effects");
 }
 
 #[test]
 fn a_call_that_is_lost_breaks() {
     Tale::good(CrashPoint::Idle)
         .without(|e| matches!(e, Event::EffectApplied { .. }))
-        .breaks_only(Question::Reconcile, "holds 0 effects, where 1 is right");
+        .finds_only(Code::ReconcileMissing, "holds 0 effects, where 1 is right");
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn a_drill_that_lacks_the_route_cannot_tell() {
             applied
         })
         .change(answers_b(AnswerShape::ToolError, "404"))
-        .leaves_open(Question::Reconcile, "matches no route of the drill");
+        .finds(Code::ReconcileUnmatched, "matches no route of the drill");
 }
 
 #[test]
@@ -145,14 +145,14 @@ fn an_error_about_an_effect_that_is_there_breaks() {
     for shape in [AnswerShape::ToolError, AnswerShape::Error] {
         point()
             .change(answers_b(shape, "already exists"))
-            .breaks_only(
-                Question::Reconcile,
+            .finds_only(
+                Code::ReconcileError,
                 "but session B answered with an error: “already exists”",
             );
     }
     point()
         .change(answers_b(AnswerShape::Nothing, ""))
-        .breaks_only(Question::Reconcile, "session B did not answer");
+        .finds_only(Code::ReconcileNoAnswer, "session B did not answer");
 }
 
 #[test]
@@ -169,8 +169,8 @@ fn a_key_that_collides_with_another_calls_breaks() {
             |e| matches!(e, Event::ReplySent { request: 9, .. }),
             [other],
         )
-        .breaks_only(
-            Question::Reconcile,
+        .finds_only(
+            Code::ReconcileKeyCollision,
             "the effect of another call: their keys collide",
         );
 }
@@ -232,10 +232,10 @@ fn the_drill_may_expect_another_count() {
     let expect = |n: Value| json!({ "expect": { "eof": null, "reconcile": { "effects": n } } });
     point()
         .drilled_with(expect(json!(2)))
-        .breaks(Question::Reconcile, "where 2 is right");
+        .finds(Code::ReconcileMissing, "where 2 is right");
     point()
         .drilled_with(expect(json!({ "after-acceptance": 2 })))
-        .breaks(Question::Reconcile, "where 2 is right");
+        .finds(Code::ReconcileMissing, "where 2 is right");
     point()
         .drilled_with(expect(json!({ "sent": 2 })))
         .holds(Question::Reconcile);
@@ -263,8 +263,9 @@ fn a_session_b_without_an_answer_is_open() {
                 }
             )
         })
-        .leaves_open(
+        .finds_at(
             Question::Reconcile,
+            Code::TrialNoEvidence,
             "nothing shows how session B's call ended",
         );
 }
@@ -302,8 +303,8 @@ fn a_session_b_that_does_not_start_is_open_here_and_breaks_resources() {
             },
             [failed],
         );
-    tale.leaves_open(Question::Reconcile, "it ended with status 1");
-    tale.breaks(Question::Resources, "deploy.lock is held");
+    tale.finds(Code::ReconcileNotTried, "it ended with status 1");
+    tale.finds(Code::ResourcesNextSession, "deploy.lock is held");
 }
 
 // ---- operator ----------------------------------------------------------------------------------------------------
@@ -313,8 +314,8 @@ fn an_operator_is_refused_where_the_record_knows_no_outcome() {
     refuses(point())
         .drilled_with(operator())
         .holds(Question::Reconcile);
-    point().drilled_with(operator()).breaks_only(
-        Question::Reconcile,
+    point().drilled_with(operator()).finds_only(
+        Code::ReconcileNotRefused,
         "session B answered with a result, where an operator must be told",
     );
 }
@@ -326,8 +327,8 @@ fn an_intent_alone_must_be_refused_as_well() {
             rows.retain(|r| r.text("outcome").as_deref() != Some("failed"));
         }))
         .drilled_with(operator());
-    tale.breaks(
-        Question::Reconcile,
+    tale.finds(
+        Code::ReconcileReplayed,
         "made 1 effect although the outcome of session A's call is not known",
     );
     refuses(tale).holds(Question::Reconcile);
@@ -338,7 +339,7 @@ fn a_refusal_must_say_why() {
     refuses(point())
         .drilled_with(operator())
         .change(answers_b(AnswerShape::ToolError, "  "))
-        .breaks_only(Question::Reconcile, "refused without saying why");
+        .finds_only(Code::ReconcileNoReason, "refused without saying why");
 }
 
 #[test]
@@ -357,14 +358,14 @@ fn a_refusal_that_writes_all_the_same_breaks() {
             },
             [applied(9, "build-2", "key-9")],
         )
-        .breaks_only(Question::Reconcile, "session B made 1 effect");
+        .finds_only(Code::ReconcileReplayed, "session B made 1 effect");
 }
 
 #[test]
 fn an_operator_may_go_on_where_the_outcome_is_known() {
     let known = Tale::good(CrashPoint::BeforeDispatch).drilled_with(operator());
     known.holds(Question::Reconcile);
-    refuses(known).breaks(Question::Reconcile, "holds 0 effects, where 1 is right");
+    refuses(known).finds(Code::ReconcileMissing, "holds 0 effects, where 1 is right");
     Tale::good(CrashPoint::AfterResult)
         .drilled_with(operator())
         .holds(Question::Reconcile);
@@ -378,14 +379,14 @@ fn an_operator_may_go_on_where_nothing_was_intended() {
             .holds(Question::Reconcile);
         let tale = Tale::good(point).drilled_with(operator_without_log());
         tale.holds(Question::Reconcile);
-        refuses(tale).breaks(Question::Reconcile, "0 effects");
+        refuses(tale).finds(Code::ReconcileMissing, "0 effects");
     }
 }
 
 #[test]
 fn without_a_log_the_ledger_tells_what_the_server_can_know() {
     let lost = || Tale::good(CrashPoint::AfterAcceptance).drilled_with(operator_without_log());
-    lost().breaks(Question::Reconcile, "answered with a result");
+    lost().finds(Code::ReconcileNotRefused, "answered with a result");
     refuses(lost()).holds(Question::Reconcile);
     let before = || Tale::good(CrashPoint::BeforeDispatch).drilled_with(operator_without_log());
     before().holds(Question::Reconcile);
@@ -408,7 +409,7 @@ fn without_a_log_a_delivered_reply_may_or_may_not_be_known() {
             _ => false,
         })
         .after(|e| matches!(e, Event::RemoteReleased), [replied(1)])
-        .breaks(Question::Reconcile, "answered with a result");
+        .finds(Code::ReconcileNotRefused, "answered with a result");
 }
 
 // ---- handle ------------------------------------------------------------------------------------------------------
@@ -443,8 +444,8 @@ fn an_effect_whose_id_the_record_holds_is_found() {
 
 #[test]
 fn an_effect_without_key_or_id_in_the_record_breaks() {
-    point().change(drop_field("key")).breaks(
-        Question::Handle,
+    point().change(drop_field("key")).finds(
+        Code::HandleNotFindable,
         "no row holds its key or the remote's id of it",
     );
 }
@@ -453,7 +454,7 @@ fn an_effect_without_key_or_id_in_the_record_breaks() {
 fn an_effect_without_any_row_breaks() {
     point()
         .change(rows_from(Moment::Dispatch, Vec::clear))
-        .breaks(Question::Handle, "it has no row of the call");
+        .finds(Code::HandleNotFindable, "it has no row of the call");
 }
 
 #[test]
@@ -475,7 +476,7 @@ fn a_key_that_finds_nothing_breaks() {
     ] } });
     point()
         .drilled_with(routes)
-        .breaks_only(Question::Handle, "the remote finds nothing by key");
+        .finds_only(Code::HandleNotFindable, "the remote finds nothing by key");
 }
 
 #[test]
@@ -485,7 +486,7 @@ fn an_effect_made_without_a_key_breaks() {
             Event::EffectApplied { key, .. } => key.take().is_some(),
             _ => false,
         })
-        .breaks(Question::Handle, "it was made without a key");
+        .finds(Code::HandleNotFindable, "it was made without a key");
 }
 
 #[test]
@@ -528,9 +529,11 @@ fn a_remote_that_finds_and_cancels_nothing_is_not_asked() {
 
 #[test]
 fn a_record_that_was_not_read_leaves_the_handle_open() {
-    point()
-        .without(read_at(Moment::AfterStop))
-        .leaves_open(Question::Handle, "was not read");
+    point().without(read_at(Moment::AfterStop)).finds_at(
+        Question::Handle,
+        Code::TrialNoEvidence,
+        "was not read",
+    );
     point()
         .change(|event| match event {
             Event::RecordRead {
@@ -543,5 +546,5 @@ fn a_record_that_was_not_read_leaves_the_handle_open() {
             }
             _ => false,
         })
-        .leaves_open(Question::Handle, "a FIFO");
+        .finds_at(Question::Handle, Code::TrialRecordUnreadable, "a FIFO");
 }

@@ -48,7 +48,7 @@ fn a_session_that_is_refused_answers_and_records_it_holds() {
     assert_eq!(
         answer.because,
         "after the run was revoked, a probe with the run's credential got 401; the revoked session's call was refused by the \
-         remote, 3 ms after it was issued and 18 ms after revoking, and was answered as an error; it changed nothing, and 0 \
+         remote, 3 ms after it was issued and 39 ms after revoking, and was answered as an error; it changed nothing, and 0 \
          requests got through; the refusal stands in the record"
     );
 }
@@ -75,8 +75,8 @@ fn a_survivor_that_is_refused_and_recorded_holds() {
 
 #[test]
 fn a_survivor_that_records_none_of_its_refusals_breaks() {
-    point().after(is_probe, refused(60, &revoked())).breaks(
-        Question::Revocation,
+    point().after(is_probe, refused(60, &revoked())).finds(
+        Code::RevocationUnrecorded,
         "1 attempt was refused after revoking, and the record did not get a single row",
     );
 }
@@ -85,8 +85,8 @@ fn a_survivor_that_records_none_of_its_refusals_breaks() {
 fn a_survivor_that_gets_through_with_a_second_credential_breaks() {
     point()
         .after(is_probe, [request_by(60, "POST /builds", derived())])
-        .breaks(
-            Question::Revocation,
+        .finds(
+            Code::RevocationSecondCredential,
             "what survived session A got 1 request through with a second credential",
         );
 }
@@ -95,8 +95,8 @@ fn a_survivor_that_gets_through_with_a_second_credential_breaks() {
 fn a_survivor_that_falls_back_to_another_credential_breaks() {
     point()
         .after(is_probe, refused(60, &Credential::Foreign))
-        .breaks(
-            Question::Revocation,
+        .finds(
+            Code::RevocationFellBack,
             "fell back to a credential that is not of the revoked run",
         );
 }
@@ -155,8 +155,8 @@ fn to_ask_without_a_credential_what_was_refused_with_one_is_a_fallback() {
             |e| matches!(e, Event::RequestRefused { request: 8, .. }),
             bare,
         )
-        .breaks_only(
-            Question::Revocation,
+        .finds_only(
+            Code::RevocationWithoutCredential,
             "the revoked session asked without any credential where that of the run is refused (POST /builds)",
         );
 }
@@ -172,7 +172,10 @@ fn a_server_that_has_never_shown_the_runs_credential_has_not_fallen_back() {
             }
             _ => false,
         })
-        .leaves_open(Question::Revocation, "the run's own was never shown");
+        .finds(
+            Code::RevocationForeignCredential,
+            "the run's own was never shown",
+        );
 }
 
 #[test]
@@ -185,14 +188,14 @@ fn an_authority_that_does_not_refuse_leaves_it_open() {
             }
             _ => false,
         })
-        .leaves_open(Question::Revocation, "still took run A's credential");
+        .finds(Code::RevocationMockAccepts, "still took run A's credential");
 }
 
 #[test]
 fn a_run_that_was_not_revoked_leaves_it_open() {
     point()
         .without(|e| matches!(e, Event::Revoked { .. }))
-        .leaves_open(Question::Revocation, "was not revoked");
+        .finds(Code::RevocationNotRevoked, "was not revoked");
 }
 
 // ---- revocation: the revoked session -----------------------------------------------------------------------------
@@ -233,14 +236,14 @@ fn unasked(tale: Tale) -> Tale {
 fn an_answer_of_success_breaks() {
     unasked(point())
         .change(answers(AnswerShape::Result))
-        .breaks_only(Question::Revocation, "was answered as a success");
+        .finds_only(Code::RevocationAnsweredSuccess, "was answered as a success");
 }
 
 #[test]
 fn no_answer_breaks() {
     point()
         .change(answers(AnswerShape::Nothing))
-        .breaks_only(Question::Revocation, "got no answer");
+        .finds_only(Code::RevocationNoAnswer, "got no answer");
 }
 
 #[test]
@@ -254,7 +257,7 @@ fn an_effect_breaks_revocation_alone() {
                 applied(61, "build-6", "key-6"),
             ],
         )
-        .breaks_only(Question::Revocation, "the revoked session made 1 effect");
+        .finds_only(Code::RevocationEffect, "the revoked session made 1 effect");
 }
 
 #[test]
@@ -264,8 +267,8 @@ fn a_second_credential_that_gets_through_breaks() {
             |e| matches!(e, Event::RequestRefused { request: 8, .. }),
             [request_by(61, "GET /builds", derived())],
         )
-        .breaks_only(
-            Question::Revocation,
+        .finds_only(
+            Code::RevocationSecondCredential,
             "the revoked session got 1 request through with a second credential",
         );
 }
@@ -277,7 +280,7 @@ fn a_fallback_after_the_refusal_breaks_even_if_it_is_refused() {
             |e| matches!(e, Event::RequestRefused { request: 8, .. }),
             refused(61, &Credential::Foreign),
         )
-        .breaks_only(Question::Revocation, "the revoked session fell back");
+        .finds_only(Code::RevocationFellBack, "the revoked session fell back");
 }
 
 #[test]
@@ -287,8 +290,8 @@ fn a_refusal_that_comes_too_late_breaks() {
             |e| matches!(e, Event::RequestReceived { request: 8, .. }),
             1500 * MS,
         )
-        .breaks_only(
-            Question::Revocation,
+        .finds_only(
+            Code::RevocationLate,
             "1.5 s after it was issued, where at most 1 s is right",
         );
 }
@@ -326,8 +329,8 @@ fn an_error_of_a_call_that_nobody_saw_work_is_no_refusal() {
             }
             _ => false,
         })
-        .leaves_open(
-            Question::Revocation,
+        .finds(
+            Code::RevocationUntested,
             "no session of this trial shows that the call works at all",
         );
 }
@@ -351,14 +354,14 @@ fn a_server_may_refuse_by_itself() {
             },
             1500 * MS,
         )
-        .breaks(Question::Revocation, "where at most 1 s is right");
+        .finds(Code::RevocationLate, "where at most 1 s is right");
 }
 
 #[test]
 fn a_refusal_that_is_recorded_as_something_else_breaks() {
     for word in ["success", "failed", "unknown"] {
-        point().change(revoked_row(word)).breaks_only(
-            Question::Revocation,
+        point().change(revoked_row(word)).finds_only(
+            Code::RevocationFalseRecord,
             &format!("stands in the record as “{word}”"),
         );
     }
@@ -369,7 +372,7 @@ fn a_refusal_that_is_not_recorded_breaks() {
     for word in ["", "intended"] {
         point()
             .change(revoked_row(word))
-            .breaks_only(Question::Revocation, "does not stand in the record");
+            .finds_only(Code::RevocationUnrecorded, "does not stand in the record");
     }
 }
 
@@ -384,8 +387,9 @@ fn without_a_log_no_row_is_due() {
 fn a_record_that_was_not_read_after_the_session_is_open() {
     point()
         .without(read_at(Moment::AfterRevokedSession))
-        .leaves_open(
+        .finds_at(
             Question::Revocation,
+            Code::TrialNoEvidence,
             "was not read after the revoked session",
         );
 }
@@ -420,7 +424,10 @@ fn a_session_that_cannot_start_is_open() {
             },
             [failed, Event::TrialEnded],
         )
-        .leaves_open(Question::Revocation, "did not get to its call: “status 1”");
+        .finds(
+            Code::RevocationUntested,
+            "did not get to its call: “status 1”",
+        );
 }
 
 #[test]
@@ -428,8 +435,8 @@ fn a_session_that_was_not_started_is_open() {
     point()
         .until(phase(Phase::RevokedSession))
         .after(read_at(Moment::AfterStop), [Event::TrialEnded])
-        .leaves_open(
-            Question::Revocation,
+        .finds(
+            Code::RevocationUntested,
             "no session with the revoked credential was started",
         );
 }

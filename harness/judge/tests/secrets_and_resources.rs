@@ -26,8 +26,8 @@ fn a_credential_in_the_servers_environment_alone_holds() {
 fn a_credential_in_arguments_breaks_and_is_named() {
     let mut helper = process(HELPER);
     helper.secrets_in_argv = vec!["token of run A".to_owned()];
-    point().alive_from(Moment::Point, &helper).breaks(
-        Question::Secrets,
+    point().alive_from(Moment::Point, &helper).finds(
+        Code::SecretsArgv,
         "token of run A stood in the arguments of `sleep 600` (pid 7)",
     );
 }
@@ -36,8 +36,8 @@ fn a_credential_in_arguments_breaks_and_is_named() {
 fn a_credential_in_a_helpers_environment_breaks_once() {
     let answer = point()
         .alive_from(Moment::Point, &with_token(process(HELPER)))
-        .breaks(
-            Question::Secrets,
+        .finds(
+            Code::SecretsEnvironment,
             "token of run A stood in the environment of `sleep 600` (pid 7)",
         );
     assert_eq!(answer.evidence.len(), 1);
@@ -52,7 +52,7 @@ fn a_child_between_fork_and_exec_is_no_helper_with_the_credential() {
     // A worker that never executes anything is one.
     born.clone()
         .alive_from(Moment::ClientGone, &child)
-        .breaks(Question::Secrets, "(pid 7)");
+        .finds(Code::SecretsEnvironment, "(pid 7)");
     let mut helper = child.clone();
     helper.argv = process(HELPER).argv;
     helper.secrets_in_environ.clear();
@@ -68,7 +68,7 @@ fn a_fork_of_the_server_that_serves_its_session_may_hold_what_the_server_holds()
     let tale = point().alive_from(Moment::Point, &worker);
     tale.holds(Question::Secrets);
     // Left behind it is a helper, and still the same program.
-    tale.breaks_only(Question::Helpers, "(pid 7)");
+    tale.finds_only(Code::HelpersAlive, "(pid 7)");
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_helper_that_inherited_the_pipes_is_not_the_server() {
     ];
     point()
         .alive_from(Moment::Point, &helper)
-        .breaks(Question::Secrets, "`sleep 600` (pid 7)");
+        .finds(Code::SecretsEnvironment, "`sleep 600` (pid 7)");
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_look_before_the_first_byte_only_counts_where_there_is_no_better_one() {
     };
     point()
         .after(|e| matches!(e, Event::ServerStarted { .. }), [early])
-        .breaks(Question::Secrets, "(pid 7)");
+        .finds(Code::SecretsEnvironment, "(pid 7)");
     // At `startup` nothing tells it from a server behind a wrapper.
     Tale::good(CrashPoint::Startup)
         .change(at_point(&helper))
@@ -151,7 +151,7 @@ fn a_real_server_behind_wrappers_may_hold_the_credential() {
     tale.alive_from(Moment::Point, &shell)
         .alive_from(Moment::Point, &real)
         .alive_from(Moment::Point, &below)
-        .breaks(Question::Secrets, "(pid 9)");
+        .finds(Code::SecretsEnvironment, "(pid 9)");
 }
 
 #[test]
@@ -177,10 +177,10 @@ fn a_real_server_behind_a_wrapper_with_pipes_of_its_own_may_hold_the_credential(
     direct.holds = vec![PipeEnd::StdoutWrite];
     held(wrapper(vec![]), &direct).holds(Question::Secrets);
     // A helper that is fed, and from whom nothing of the session comes.
-    held(wrapper(vec![]), &real).breaks(Question::Secrets, "(pid 7)");
+    held(wrapper(vec![]), &real).finds(Code::SecretsEnvironment, "(pid 7)");
     let mut silent = real.clone();
     silent.written = Some(0);
-    held(wrapper(vec![HELPER]), &silent).breaks(Question::Secrets, "(pid 7)");
+    held(wrapper(vec![HELPER]), &silent).finds(Code::SecretsEnvironment, "(pid 7)");
 }
 
 #[test]
@@ -194,10 +194,18 @@ fn our_own_client_may_hold_the_credential() {
 
 #[test]
 fn a_credential_in_output_breaks_and_says_where() {
-    for (place, words) in [
-        (Place::Stderr, "stood in stderr of session A"),
-        (Place::Stdout, "stood in stdout of session A"),
-        (Place::Log, "stood in a log of session A"),
+    for (place, code, words) in [
+        (
+            Place::Stderr,
+            Code::SecretsStderr,
+            "stood in stderr of session A",
+        ),
+        (
+            Place::Stdout,
+            Code::SecretsStdout,
+            "stood in stdout of session A",
+        ),
+        (Place::Log, Code::SecretsLog, "stood in a log of session A"),
     ] {
         point()
             .after(
@@ -209,7 +217,7 @@ fn a_credential_in_output_breaks_and_says_where() {
                     detail: "line 4".to_owned(),
                 }],
             )
-            .breaks_only(Question::Secrets, words);
+            .finds_only(code, words);
     }
 }
 
@@ -217,8 +225,8 @@ fn a_credential_in_output_breaks_and_says_where() {
 fn a_process_that_cannot_be_read_is_open_unless_it_is_a_zombie() {
     let mut hidden = process(HELPER);
     hidden.readable = false;
-    point().alive_from(Moment::Point, &hidden).leaves_open(
-        Question::Secrets,
+    point().alive_from(Moment::Point, &hidden).finds(
+        Code::SecretsUnreadable,
         "the environment of `sleep 600` (pid 7) could not be read",
     );
     hidden.state = 'Z';
@@ -238,8 +246,8 @@ fn output_that_was_not_searched_is_open() {
             }
         )
     });
-    tale.leaves_open(
-        Question::Secrets,
+    tale.finds(
+        Code::SecretsNotSearched,
         "the output of session B was not searched",
     );
     tale.drilled_with(json!({ "authority": null }))
@@ -347,14 +355,14 @@ fn a_zombie_in_two_looks_breaks() {
         Moment::Point,
         Moment::PointAgain,
     );
-    tale.breaks_only(
-        Question::Resources,
+    tale.finds_only(
+        Code::ResourcesZombie,
         "1 zombie was left at the crash: `sleep` (pid 7), never waited for by `deploy` (pid 3)",
     );
     let end = point()
         .never_exiting()
         .alive_from(Moment::End, &zombie(HELPER));
-    looked_again(end, Moment::End, Moment::EndAgain).breaks(Question::Resources, "at the end");
+    looked_again(end, Moment::End, Moment::EndAgain).finds(Code::ResourcesZombie, "at the end");
 }
 
 #[test]
@@ -391,7 +399,7 @@ fn a_pid_that_was_used_again_is_another_zombie() {
 fn a_zombie_that_was_seen_once_is_open() {
     point()
         .change(at_point(&zombie(HELPER)))
-        .leaves_open(Question::Resources, "nobody looked again");
+        .finds(Code::ResourcesNotSeen, "nobody looked again");
 }
 
 #[test]
@@ -452,7 +460,8 @@ fn a_server_that_the_drill_holds_in_a_system_call_cannot_wait_or_close() {
     looked_again(tale.clone(), Moment::Point, Moment::PointAgain).holds(Question::Resources);
     // One that is let go can.
     let tale = tale.without(|e| matches!(e, Event::SyscallHeld { .. }));
-    looked_again(tale, Moment::Point, Moment::PointAgain).breaks(Question::Resources, "CLOSE_WAIT");
+    looked_again(tale, Moment::Point, Moment::PointAgain)
+        .finds(Code::ResourcesZombie, "CLOSE_WAIT");
 }
 
 #[test]
@@ -462,13 +471,13 @@ fn a_half_closed_socket_in_two_looks_breaks() {
         Moment::Point,
         Moment::PointAgain,
     )
-    .breaks_only(
-        Question::Resources,
+    .finds_only(
+        Code::ResourcesCloseWait,
         "1 socket to the remote stayed in CLOSE_WAIT at the crash",
     );
     point()
         .change(socket("CLOSE_WAIT"))
-        .leaves_open(Question::Resources, "nobody looked again");
+        .finds(Code::ResourcesNotSeen, "nobody looked again");
     looked_again(
         point().change(socket("ESTABLISHED")),
         Moment::Point,
@@ -500,12 +509,16 @@ fn the_remotes_own_end_of_a_connection_is_not_the_servers() {
 
 #[test]
 fn without_its_looks_it_is_open() {
-    point()
-        .without(looked(Moment::Point))
-        .leaves_open(Question::Resources, "at the crash");
-    point()
-        .without(looked(Moment::End))
-        .leaves_open(Question::Resources, "at the end");
+    point().without(looked(Moment::Point)).finds_at(
+        Question::Resources,
+        Code::TrialNoEvidence,
+        "at the crash",
+    );
+    point().without(looked(Moment::End)).finds_at(
+        Question::Resources,
+        Code::TrialNoEvidence,
+        "at the end",
+    );
 }
 
 #[test]
@@ -520,7 +533,10 @@ fn a_session_b_that_nobody_saw_is_open() {
                 }
             )
         })
-        .leaves_open(Question::Resources, "nothing shows that session B started");
+        .finds(
+            Code::ResourcesNotSeen,
+            "nothing shows that session B started",
+        );
     let alone = json!({ "recover": null });
     Tale::good(CrashPoint::Idle)
         .drilled_with(alone)

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 pub use super::events::*;
 use super::good;
 use crate::journal::*;
+pub use crate::judge::Code;
 use crate::judge::{Answer, Incident, Judgement, Verdict, incidents, judge};
 use crate::spec::{Crash, CrashPoint, Drill, Question};
 
@@ -133,6 +134,44 @@ impl Tale {
         self
     }
 
+    /// No two events have one time.
+    pub fn a_moment_apart(mut self) -> Self {
+        for place in 1..self.events.len() {
+            let before = self.events[place - 1].0;
+            let at = &mut self.events[place].0;
+            *at = (*at).max(before + 1);
+        }
+        self
+    }
+
+    /// Everything arrives in the opposite order, with its own time.
+    pub fn told_backwards(mut self) -> Self {
+        self.events.reverse();
+        self
+    }
+
+    /// An event keeps its time, and arrives after another.
+    pub fn told_after(self, is: impl Fn(&Event) -> bool, other: impl Fn(&Event) -> bool) -> Self {
+        self.told_at(is, other, 1)
+    }
+
+    /// An event keeps its time, and arrives before another.
+    pub fn told_before(self, is: impl Fn(&Event) -> bool, other: impl Fn(&Event) -> bool) -> Self {
+        self.told_at(is, other, 0)
+    }
+
+    fn told_at(
+        mut self,
+        is: impl Fn(&Event) -> bool,
+        other: impl Fn(&Event) -> bool,
+        behind: usize,
+    ) -> Self {
+        let told = self.events.remove(self.place(is));
+        let place = self.place(other);
+        self.events.insert(place + behind, told);
+        self
+    }
+
     /// Cuts the journal before the first event that matches.
     pub fn until(mut self, is: impl Fn(&Event) -> bool) -> Self {
         let place = self.place(is);
@@ -250,16 +289,32 @@ impl Tale {
         self.is(question, Verdict::Held, words)
     }
 
-    /// The answer is broken, and its sentence has these words.
+    /// The question of this code is answered with it, and the sentence has these words.
     #[track_caller]
-    pub fn breaks(&self, question: Question, words: &str) -> Answer {
-        self.is(question, Verdict::Broken, words)
+    pub fn finds(&self, code: Code, words: &str) -> Answer {
+        let question = code.question();
+        let question = question.unwrap_or_else(|| panic!("{code} can be found by any question"));
+        self.finds_at(question, code, words)
     }
 
-    /// The answer is broken, and no other is.
+    /// This question is answered with this code, and the sentence has these words.
     #[track_caller]
-    pub fn breaks_only(&self, question: Question, words: &str) -> Answer {
-        let answer = self.breaks(question, words);
+    pub fn finds_at(&self, question: Question, code: Code, words: &str) -> Answer {
+        let answer = self.is(question, code.finding().verdict, words);
+        assert!(
+            answer.codes.contains(&code),
+            "{question}: {:?}: {}",
+            answer.codes,
+            answer.because
+        );
+        answer
+    }
+
+    /// The question of this code is broken with it, and no other is.
+    #[track_caller]
+    pub fn finds_only(&self, code: Code, words: &str) -> Answer {
+        let answer = self.finds(code, words);
+        let question = answer.question;
         for other in self.judged().answers {
             if other.question != question {
                 assert_eq!(
@@ -275,11 +330,6 @@ impl Tale {
     }
 
     #[track_caller]
-    pub fn leaves_open(&self, question: Question, words: &str) -> Answer {
-        self.is(question, Verdict::Unproven, words)
-    }
-
-    #[track_caller]
     fn is(&self, question: Question, verdict: Verdict, words: &str) -> Answer {
         let answer = self.answer(question);
         assert_eq!(answer.verdict, verdict, "{question}: {}", answer.because);
@@ -291,6 +341,7 @@ impl Tale {
         let count = self.events.len() as u64;
         assert!(answer.evidence.iter().all(|seq| *seq < count));
         assert!(verdict == Verdict::Unproven || !answer.evidence.is_empty());
+        assert_eq!(verdict == Verdict::Held, answer.codes.is_empty());
         answer
     }
 }

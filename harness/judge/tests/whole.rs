@@ -108,9 +108,9 @@ fn an_answer_known_to_be_broken_keeps_its_verdict_and_does_not_count() {
             "quiet": { "at": ["idle"], "because": "so is this" },
             "ownership": { "at": ["sent"], "because": "elsewhere" },
         } }));
-    let answer = tale.breaks(Question::Eof, "still running");
+    let answer = tale.finds(Code::EofStillRunning, "still running");
     assert!(answer.known);
-    assert!(tale.breaks(Question::Quiet, "SIGTERM").known);
+    assert!(tale.finds(Code::QuietIgnoresSigterm, "SIGTERM").known);
     assert_eq!(tale.judged().verdict, Verdict::Held);
     assert!(tale.judged().stale_known.is_empty());
 }
@@ -226,8 +226,12 @@ fn a_trial_cut_short_keeps_what_is_proven_broken() {
             ],
         )
         .until(phase(Phase::Release));
-    tale.breaks(Question::Effects, "2 effects");
-    tale.leaves_open(Question::Eof, "cut short in its phase observe");
+    tale.finds(Code::EffectsDuplicate, "2 effects");
+    tale.finds_at(
+        Question::Eof,
+        Code::TrialCutShort,
+        "cut short in its phase observe",
+    );
 }
 
 #[test]
@@ -235,7 +239,7 @@ fn an_interrupted_trial_proves_nothing_held() {
     let tale = Tale::good(CrashPoint::Idle)
         .before(|e| matches!(e, Event::TrialEnded), [Event::Interrupted]);
     assert_eq!(tale.judged().verdict, Verdict::Unproven);
-    tale.leaves_open(Question::Eof, "interrupted");
+    tale.finds_at(Question::Eof, Code::TrialCutShort, "interrupted");
 }
 
 #[test]

@@ -241,18 +241,34 @@ async fn the_nth_reply_is_torn_whatever_it_is_to() {
 async fn what_comes_after_the_delivery_of_the_nth_reply_is_held() {
     let bench = Bench::new(BUILDS).await;
     bench.arm(Hold::NthReplied(2)).await;
-    for nth in 1..=2 {
-        assert_eq!(bench.ask("GET /builds", &[], "").await.status, 200);
-        bench
-            .until(|event| {
-                matches!(event, Event::ReplySent { request, .. } if *request == nth).then_some(())
-            })
-            .await;
-    }
+    assert_eq!(bench.ask("GET /builds", &[], "").await.status, 200);
+    let mut second = bench.send("GET /builds", &[], "");
+    until_kind(&bench, "reply-ready").await;
+    assert_eq!(bench.count("reply-sent"), 1, "the second one waits");
+    bench.remote.deliver();
+    assert_eq!(read(&mut second).status, 200);
+    bench
+        .until(|event| matches!(event, Event::ReplySent { request: 2, .. }).then_some(()))
+        .await;
     let mut client = bench.send("GET /builds", &[], "");
     until_kind(&bench, "request-held").await;
     bench.remote.release().await;
     assert_eq!(read(&mut client).status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_reply_to_an_effect_waits_until_it_is_to_be_delivered_and_no_other_does() {
+    let bench = Bench::new(BUILDS).await;
+    bench.arm(Hold::Delivery).await;
+    assert_eq!(bench.ask("GET /builds", &[], "").await.status, 200);
+    let mut client = bench.send("POST /builds", &[], "{}");
+    until_kind(&bench, "reply-ready").await;
+    assert_eq!(bench.count("reply-sent"), 1);
+    assert_eq!(bench.count("reply-held"), 0, "it is not withheld");
+    bench.remote.deliver();
+    assert_eq!(read(&mut client).status, 201);
+    // What comes later does not wait.
+    assert_eq!(bench.ask("POST /builds", &[], "{}").await.status, 201);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,10 +1,13 @@
 //! The call in whose middle the client dies, and what session B does about it.
 
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::super::forms;
+use super::Span;
 
 /// A tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -18,9 +21,19 @@ pub struct Call {
     /// Where the call id goes, besides `_meta`.
     #[serde(default)]
     pub correlation: Correlation,
+    /// The time for its answer, and in session A for the crash point to be reached. Session B, the revoked session and the
+    /// session beside wait as long.
+    #[serde(default = "Call::default_within")]
+    pub within: Span,
     /// Calls made first in the session.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<Call>,
+}
+
+impl Call {
+    fn default_within() -> Span {
+        Span(Duration::from_secs(30))
+    }
 }
 
 /// Where the call id goes, besides `_meta`, which always carries it.

@@ -178,7 +178,6 @@ pub enum Signal {
     Hup,
     /// A hung client: no EOF ever comes.
     Stop,
-    Cont,
 }
 
 /// When the reply of an effect is delivered.
@@ -413,7 +412,6 @@ impl From<Signal> for nix::sys::signal::Signal {
             Signal::Int => Self::SIGINT,
             Signal::Hup => Self::SIGHUP,
             Signal::Stop => Self::SIGSTOP,
-            Signal::Cont => Self::SIGCONT,
         }
     }
 }

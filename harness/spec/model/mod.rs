@@ -14,6 +14,7 @@ mod repeats;
 mod server;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -74,6 +75,9 @@ pub struct Drill {
     /// How often each trial is carried out. A verdict that differs between repeats is unstable, which gates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeat: Option<Repeats>,
+    /// What an approved snapshot holds: verdicts and codes, or the sentences as well.
+    #[serde(default, skip_serializing_if = "SnapshotForm::is_codes")]
+    pub snapshot: SnapshotForm,
     /// What session B does. Absent: there is no session B.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recover: Option<Recover>,
@@ -102,6 +106,27 @@ impl Drill {
     }
 }
 
+/// What is compared with the approved snapshot of a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SnapshotForm {
+    /// The verdict of each answer, and the codes of what was found.
+    #[default]
+    Codes,
+    /// The sentences too, without what changes from run to run. A sentence may differ by chance where a code does not.
+    Full,
+}
+
+impl SnapshotForm {
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde hands a reference to what decides whether a field is written"
+    )]
+    fn is_codes(&self) -> bool {
+        *self == Self::Codes
+    }
+}
+
 /// A file that must be there.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -118,3 +143,14 @@ pub struct Requirement {
 )]
 #[serde(try_from = "forms::SpanForm", into = "forms::SpanForm")]
 pub struct Span(pub Duration);
+
+/// In the units of a sentence: `30 s`, `250 ms`.
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.subsec_millis() == 0 {
+            write!(f, "{} s", self.0.as_secs())
+        } else {
+            write!(f, "{} ms", self.0.as_millis())
+        }
+    }
+}

@@ -1,12 +1,13 @@
 //! The server under drill, and the client that starts it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::forms;
-use super::Limits;
+use super::{Limits, Span};
 
 /// How the server under drill is started.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -32,12 +33,38 @@ pub struct Server {
     /// The protocol revision that the client speaks.
     #[serde(default)]
     pub protocol: Protocol,
+    /// How the session is opened.
+    #[serde(default)]
+    pub handshake: Handshake,
     /// What the server can reach besides the remote.
     #[serde(default)]
     pub network: Network,
     /// What the server may use of the machine.
     #[serde(default, skip_serializing_if = "Limits::is_silent")]
     pub limits: Limits,
+}
+
+/// How the session is opened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Handshake {
+    /// The time for the server's answer.
+    #[serde(default = "Handshake::default_within")]
+    pub within: Span,
+}
+
+impl Handshake {
+    fn default_within() -> Span {
+        Span(Duration::from_secs(30))
+    }
+}
+
+impl Default for Handshake {
+    fn default() -> Self {
+        Self {
+            within: Self::default_within(),
+        }
+    }
 }
 
 /// What the server's stdin is.

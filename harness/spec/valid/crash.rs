@@ -138,12 +138,6 @@ impl Check<'_, '_> {
                 "closes nothing: name stdin, stdout or stderr",
             );
         }
-        if crash.signal == Signal::Cont {
-            self.value(
-                &at.key("signal"),
-                "CONT ends nothing, so nothing would be seen",
-            );
-        }
         if crash.signal == Signal::Stop && crash.kill != Kill::Client {
             let message = "a server that is stopped can show nothing: STOP is for the client";
             self.value(&at.key("signal"), message);

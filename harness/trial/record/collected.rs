@@ -19,7 +19,7 @@ use crate::session::{Noting, file_stem};
 const TAKEN_WITHIN: Duration = Duration::from_secs(5);
 
 /// The sessions, in the order in which they begin to write.
-const SESSIONS: [Session; 4] = [Session::Beside, Session::A, Session::Revoked, Session::B];
+const SESSIONS: [Session; 4] = [Session::Beside, Session::A, Session::B, Session::Revoked];
 
 /// What is collected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

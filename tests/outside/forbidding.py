@@ -1,11 +1,14 @@
-"""Executes a command that may install no seccomp filter, as in a container whose own filter forbids it."""
+"""Executes a command that may not make one system call, as in a container whose own filter forbids it."""
 
 import ctypes
 import os
 import platform
 import sys
 
-SECCOMP = {"x86_64": 317, "aarch64": 277}[platform.machine()]
+NUMBERS = {
+    "seccomp": {"x86_64": 317, "aarch64": 277}[platform.machine()],
+    "landlock_create_ruleset": 444,
+}
 PR_SET_SECCOMP, MODE_FILTER, PR_SET_NO_NEW_PRIVS = 22, 2, 38
 ERRNO, ALLOW, EPERM = 0x00050000, 0x7FFF0000, 1
 
@@ -20,7 +23,7 @@ class Program(ctypes.Structure):
 
 instructions = (Instruction * 4)(
     Instruction(0x20, 0, 0, 0),  # the number of the system call
-    Instruction(0x15, 0, 1, SECCOMP),
+    Instruction(0x15, 0, 1, NUMBERS[sys.argv[1]]),
     Instruction(0x06, 0, 0, ERRNO | EPERM),
     Instruction(0x06, 0, 0, ALLOW),
 )
@@ -28,4 +31,4 @@ libc = ctypes.CDLL(None, use_errno=True)
 program = Program(len(instructions), instructions)
 if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(PR_SET_SECCOMP, MODE_FILTER, ctypes.byref(program), 0, 0):
     sys.exit(f"failed to install the filter: {os.strerror(ctypes.get_errno())}")
-os.execv(sys.argv[1], sys.argv[1:])
+os.execv(sys.argv[2], sys.argv[2:])
