@@ -118,6 +118,8 @@ pub struct Present {
     pub wanted: u64,
     /// How often its first thread has gone to sleep, where that one is not asleep now.
     pub slept: Option<u64>,
+    /// Bytes that it has read and written, as far as that may be seen.
+    pub passed: Option<u64>,
 }
 
 /// From the cell to the harness.

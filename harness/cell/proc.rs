@@ -105,6 +105,7 @@ pub(super) fn census(root: Pid) -> io::Result<Vec<Present>> {
                 started: stat.started,
                 wanted: wanted(&folder),
                 slept: (stat.state == 'R').then(|| slept(&folder)).flatten(),
+                passed: passed(&folder),
             })
         })
         .collect();
@@ -404,8 +405,19 @@ pub(super) fn inode(link: &[u8]) -> Option<u64> {
 /// `wchar` of `/proc/PID/io`.
 fn written(folder: &Path) -> Option<u64> {
     let text = fs::read_to_string(folder.join("io")).ok()?;
+    of_io(&text, "wchar:")
+}
+
+/// `rchar` and `wchar` of `/proc/PID/io`: the bytes that reads and writes have passed. One that fails, or finds the end of a
+/// file, passes none.
+fn passed(folder: &Path) -> Option<u64> {
+    let text = fs::read_to_string(folder.join("io")).ok()?;
+    Some(of_io(&text, "rchar:")? + of_io(&text, "wchar:")?)
+}
+
+fn of_io(text: &str, name: &str) -> Option<u64> {
     text.lines()
-        .find_map(|line| line.strip_prefix("wchar:"))?
+        .find_map(|line| line.strip_prefix(name))?
         .trim()
         .parse()
         .ok()

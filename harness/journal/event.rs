@@ -7,13 +7,12 @@
 
 use std::collections::BTreeMap;
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use super::host::{Asker, Host, HostOutcome, Sought, is_once, once};
 use super::seen::{
     AnswerShape, CallRole, Carrier, CellKind, Credential, Eater, Exit, Limit, LineShape, Moment,
-    Phase, Pid, Place, Process, Refusal, Row, Session, SessionFault, Socket, Way,
+    Phase, Pid, Place, Process, QuietWindow, Refusal, Row, Session, SessionFault, Socket, Way,
 };
 use crate::spec::{Crash, CrashPoint, Errno, Revocable, Signal, SyscallName};
 
@@ -551,11 +550,8 @@ pub enum Event {
     QuietEnded {
         /// Nothing was left to watch.
         empty: bool,
-        /// Length of the window, ns.
-        window: u64,
-        /// Time that each process present at both ends wanted to run in it (on the CPU or waiting), ns.
-        #[serde(deserialize_with = "by_pid")]
-        wanted: BTreeMap<Pid, u64>,
+        /// One after another, as long as what is left is seen to move and has not had `eof.within` to end.
+        windows: Vec<QuietWindow>,
     },
 
     // ---- records, secrets, revocation ------------------------------------------------------------------------
@@ -637,13 +633,4 @@ pub enum Event {
         moment: Moment,
         refusals: Vec<Refusal>,
     },
-}
-
-/// Reads a map whose keys are pids. The keys of a JSON object are text, and below `tag` and `flatten` serde hands them on
-/// as text even where a number is expected.
-fn by_pid<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<Pid, u64>, D::Error> {
-    BTreeMap::<String, u64>::deserialize(from)?
-        .into_iter()
-        .map(|(pid, value)| Ok((pid.parse().map_err(D::Error::custom)?, value)))
-        .collect()
 }

@@ -339,8 +339,21 @@ mod tests {
         let (folder, journal) = journal();
         let ended = Event::QuietEnded {
             empty: false,
-            window: 500_000_000,
-            wanted: [(3, 250), (5, 0)].into(),
+            windows: vec![QuietWindow {
+                length: 500_000_000,
+                work: vec![
+                    Work {
+                        pid: 3,
+                        wanted: 250,
+                        passed: Some(8),
+                    },
+                    Work {
+                        pid: 5,
+                        wanted: 0,
+                        passed: None,
+                    },
+                ],
+            }],
         };
         journal.append(ended.clone());
         let recorded = read(&folder.path().join("journal.jsonl")).unwrap();

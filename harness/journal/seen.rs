@@ -387,3 +387,23 @@ pub enum Place {
     /// The ownership log, or a file of the work folder that looks like a log.
     Log,
 }
+
+/// A part of the quiet period.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuietWindow {
+    /// ns.
+    pub length: u64,
+    /// What each process did that was there at both ends.
+    pub work: Vec<Work>,
+}
+
+/// What a process did in a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Work {
+    pub pid: Pid,
+    /// Time that it wanted to run, on the CPU or waiting for it, ns.
+    pub wanted: u64,
+    /// Bytes that it read and wrote, where that may be seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passed: Option<u64>,
+}

@@ -72,6 +72,10 @@ catalogue! {
         "What was to be held until the crash did not hold, so the crash fell on another moment."
         means "The trial shows what happens at some other moment than the one it names."
         hint "Run it again. If it repeats, the server ends what is held by itself, with a time limit shorter than the drill's.";
+    TrialDispatchedEarly Unproven "trial/dispatched-early"
+        "The effect had been applied when the client died, although the crash point is before its dispatch."
+        means "The connection that was held is not the one that carries the effect, so the crash fell on a later moment than the one it names."
+        hint "Name the connection that carries the effect by `connection`; where the order of the call's requests changes from run to run, use `sent` or `after-acceptance`.";
     TrialStartUnproven Unproven "trial/start-unproven"
         "No session with this server was opened, so nothing shows that it would have started."
         means "A command that ends at once would look the same at `startup`."
@@ -186,6 +190,11 @@ catalogue! {
         "The quiet period was not watched to its end."
         means "What the server does when nobody asks it is not known."
         hint "Run the trial again to its end; choose `expect.quiet.for` of 200 ms or more.";
+
+    QuietWorkUndecided Unproven "quiet/work-undecided"
+        "A process still worked when its time to exit was over, and reads or writes meanwhile."
+        means "It may come to an end by itself, or never: what was seen shows neither."
+        hint "End what works when stdin ends; where the work is right and long, raise `expect.eof.within` so that it is seen to end.";
 
     // ---- effects -------------------------------------------------------------------------------------------------
     EffectsDuplicate Broken "effects/duplicate"

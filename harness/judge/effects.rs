@@ -89,13 +89,13 @@ fn against_decision(history: &History<'_>, effects: &[&Effect<'_>], findings: &m
 
 /// How many effects are right at this trial's crash point.
 pub(super) fn right_count(history: &History<'_>, expected: &BTreeMap<CrashPoint, Count>) -> Count {
-    let named = expected.get(&history.crash.at).copied();
+    let named = expected.get(&history.moment()).copied();
     named.unwrap_or_else(|| by_default(history))
 }
 
 /// What is right where the drill does not say.
 fn by_default(history: &History<'_>) -> Count {
-    match history.crash.at {
+    match history.moment() {
         // Nothing told the server to give up: its client only hangs, or somebody else holds its stdin open.
         CrashPoint::BeforeApproval | CrashPoint::AfterApproval | CrashPoint::BeforeDispatch
             if !history.ends_session() || history.eof_is_withheld() =>

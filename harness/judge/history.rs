@@ -301,7 +301,7 @@ impl<'a> History<'a> {
 
     /// Whether the crash is at a moment that has no place of its own in the call.
     pub(super) fn is_anywhere(&self) -> bool {
-        matches!(self.crash.at, CrashPoint::Syscall | CrashPoint::Boundary) || self.is_at_approval()
+        matches!(self.moment(), CrashPoint::Syscall | CrashPoint::Boundary) || self.is_at_approval()
     }
 
     /// Whether the cell sees each connection before it is made.
@@ -533,10 +533,7 @@ impl<'a> History<'a> {
 impl History<'_> {
     /// Whether the remote can make an effect at all.
     pub(super) fn makes_effects(&self) -> bool {
-        self.drill
-            .remote
-            .as_ref()
-            .is_some_and(|remote| remote.routes.iter().any(|route| route.effect.is_some()))
+        self.drill.makes_effects()
     }
 
     /// Whether this request asks the remote what it holds.

@@ -418,9 +418,16 @@ impl<'h, 'a> Scene<'h, 'a> {
             .map(|(_, exit)| exit.to_string());
         let signals = server.map(|pid| self.signals(pid)).unwrap_or_default();
         let place = server.and_then(|pid| {
-            let look = self.history.look(Moment::Point)?;
-            let process = look.processes.iter().find(|process| process.pid == pid)?;
-            Some(self.place(&look, process))
+            // Its parents while the client lived are not those that it has now.
+            let mut later = self
+                .history
+                .looks()
+                .filter(|look| look.seen.place >= observed.place);
+            later.find_map(|look| {
+                let mut processes = look.processes.iter();
+                let process = processes.find(|p| p.pid == pid && !p.is_zombie())?;
+                Some(self.place(&look, process))
+            })
         });
         Some(Incident {
             observed_at: self.history.time(observed),

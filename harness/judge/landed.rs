@@ -6,11 +6,12 @@ use crate::journal::{AnswerShape, Event, Exit, Seq, Session, SessionFault};
 use crate::spec::CrashPoint;
 
 use super::code::Code;
-use super::effects::right_count;
+use super::effects::{named, right_count};
 use super::ending::SIGKILL;
-use super::history::{Failure, History, Reply};
+use super::history::{Failure, History, Reply, Window};
+use super::ledger::seqs;
 use super::lost::stderr_told;
-use super::sentence::{Sentence, say};
+use super::sentence::{Sentence, counted, say};
 
 /// Why nothing can be answered, and the events that show it. None: the crash landed.
 pub(super) fn why_not(history: &History<'_>) -> Option<(Code, Sentence, Vec<Seq>)> {
@@ -97,6 +98,9 @@ pub(super) fn why_not(history: &History<'_>) -> Option<(Code, Sentence, Vec<Seq>
             vec![lost.seq],
         ));
     }
+    if let Some((told, evidence)) = dispatched_early(history) {
+        return Some((Code::TrialDispatchedEarly, told, evidence));
+    }
     if point_is_vacuous(history) {
         let told =
             "no session with this server was opened, so nothing shows that it would have started";
@@ -127,6 +131,28 @@ fn with_stderr(
         ),
         None => (code, told, vec![seq]),
     }
+}
+
+/// Before the dispatch of the effect nothing of it can have been applied, whichever connection was held.
+fn dispatched_early(history: &History<'_>) -> Option<(Sentence, Vec<Seq>)> {
+    if history.moment() != CrashPoint::BeforeDispatch {
+        return None;
+    }
+    let before = Window {
+        from: history.window_a().from,
+        to: history.crash_fired()?.place,
+    };
+    let effects = history.ledger.effects_in(before);
+    if effects.is_empty() {
+        return None;
+    }
+    let told = say("the remote had applied ")
+        .text(counted(effects.len(), "effect", "effects"))
+        .then(named(&effects))
+        .text(
+            " when the client died, so the held connection is not the one that carries the effect",
+        );
+    Some((told, seqs(&effects)))
 }
 
 /// At `startup` the server is asked for nothing. That it can start at all, a later session or a rehearsal has to show; a

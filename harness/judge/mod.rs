@@ -34,6 +34,7 @@ mod limit;
 mod lives;
 mod lost;
 mod mistakes;
+mod moment;
 mod moments;
 mod named;
 mod next;
@@ -46,6 +47,7 @@ mod resources;
 mod revocation;
 mod secrets;
 mod sentence;
+mod spinning;
 #[cfg(test)]
 mod tests;
 mod truth;

@@ -6,10 +6,14 @@
 use serde::{Deserialize, Serialize};
 
 use super::history::History;
+use super::landed;
 
 /// When, in ns since the trial's start. A moment that did not come is absent.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Moments {
+    /// The crash, where it landed at the point that the trial names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crash: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_gone: Option<u64>,
     /// The last request of session A, or of what was left of it.
@@ -29,7 +33,11 @@ pub struct Operation {
 
 pub(super) fn moments(history: &History<'_>) -> Moments {
     let last = history.ledger.requests_in(history.window_a()).last();
+    let crash = history.crash_fired();
     Moments {
+        crash: crash
+            .filter(|_| landed::why_not(history).is_none())
+            .map(|seen| seen.at),
         client_gone: history.client_gone().map(|seen| seen.at),
         last_operation: last.map(|request| Operation {
             at: request.seen.at,

@@ -15,23 +15,28 @@ use super::finding::Findings;
 use super::history::{History, Seen};
 use super::ledger::Request;
 use super::sentence::{Sentence, counted, say};
-
-/// A window shorter than this says nothing about the CPU: the scheduler's share is too coarse.
-const SHORTEST_WINDOW: u64 = 200_000_000;
+use super::spinning;
 
 pub(super) fn judge(history: &History<'_>, expected: &Quiet) -> Findings {
     let mut findings = Findings::default();
-    operations(history, &mut findings);
-    spinning(history, &mut findings);
+    let uncounted = operations(history, &mut findings);
+    spinning::judge(history, &mut findings);
     deaf(history, &mut findings);
     if findings.is_clean() {
-        hold(history, expected, &mut findings);
+        hold(history, expected, &uncounted, &mut findings);
     }
     findings
 }
 
-/// New requests, and new connections that never got to one.
-fn operations(history: &History<'_>, findings: &mut Findings) {
+/// A request that arrived after the session was gone and is none of the server's new ones.
+struct Uncounted<'h, 'a> {
+    request: &'h Request<'a>,
+    because: &'static str,
+}
+
+/// New requests, and new connections that never got to one. Returns what arrived and does not count.
+fn operations<'h, 'a>(history: &'h History<'a>, findings: &mut Findings) -> Vec<Uncounted<'h, 'a>> {
+    let mut uncounted = Vec::new();
     let Some(gone) = history.session_gone() else {
         if history.ends_session()
             && let Some(since) = since_crash(history)
@@ -42,7 +47,7 @@ fn operations(history: &History<'_>, findings: &mut Findings) {
                 [since.seq],
             );
         }
-        return;
+        return uncounted;
     };
     let mut window = history.window_a();
     let fired = crash_of_client(history, gone);
@@ -65,9 +70,17 @@ fn operations(history: &History<'_>, findings: &mut Findings) {
             && (begun_after(from.place)
                 || (request.seen.place > gone.place && (was_held || request.again)));
         // What the call had done before uses up its allowance as well.
-        if !allowance.covers(request) && is_new {
+        let is_covered = allowance.covers(request);
+        if is_new && !is_covered {
             held |= was_held;
             late.push(request);
+        } else if request.seen.place > gone.place {
+            let because = if is_new {
+                allowance.because
+            } else {
+                "its connection had been begun before"
+            };
+            uncounted.push(Uncounted { request, because });
         }
     }
     if let Some(first) = late.first() {
@@ -96,7 +109,7 @@ fn operations(history: &History<'_>, findings: &mut Findings) {
             told,
             std::iter::once(gone.seq).chain(late.iter().map(|r| r.seen.seq)),
         );
-        return;
+        return uncounted;
     }
     window.from = window.from.max(gone.place);
     let attempts: Vec<Seen<'_>> = history
@@ -131,6 +144,7 @@ fn operations(history: &History<'_>, findings: &mut Findings) {
             std::iter::once(gone.seq).chain(attempts.iter().map(|seen| seen.seq)),
         );
     }
+    uncounted
 }
 
 /// From when on a write of the server came after its client: the crash itself, where that ended the client. A client that
@@ -157,6 +171,8 @@ fn since_crash<'a>(history: &History<'a>) -> Option<Seen<'a>> {
 /// What the call itself may still do where the client died before its dispatch: each of its requests once.
 struct Allowance {
     applies: bool,
+    /// Why it does.
+    because: &'static str,
     /// The server runs on while its client dies: what it asks next may be on its way in that very moment.
     runs_on: bool,
     used: BTreeSet<String>,
@@ -167,13 +183,23 @@ impl Allowance {
         let runs_on = history.crash.boundary.is_some_and(|boundary| {
             matches!(boundary.event, BoundaryEvent::Replied | BoundaryEvent::Line)
         });
+        // A held system call goes on after the crash, and the call with it.
+        let because = match history.crash.at {
+            CrashPoint::CallUnread => {
+                Some("the server read the call after its client had died and dispatched it once")
+            }
+            CrashPoint::CallWritten => {
+                Some("the server had just been given the call when its client died")
+            }
+            CrashPoint::Syscall => {
+                Some("the server was held in a system call of the call when its client died")
+            }
+            _ if runs_on => Some("the server was in the middle of the call when its client died"),
+            _ => None,
+        };
         Self {
-            applies: runs_on
-                || matches!(
-                    history.crash.at,
-                    // A held system call goes on after the crash, and the call with it.
-                    CrashPoint::CallUnread | CrashPoint::CallWritten | CrashPoint::Syscall
-                ),
+            applies: because.is_some(),
+            because: because.unwrap_or_default(),
             runs_on,
             used: BTreeSet::new(),
         }
@@ -193,60 +219,6 @@ impl Allowance {
             .filter_map(|connection| connection.sought)
             .any(|sought| window.contains(sought.place) && sought.place < gone.place);
         usize::from(self.applies && self.used.is_empty() && (self.runs_on || !reached_out))
-    }
-}
-
-/// Time wanting to run, not CPU share: on a loaded machine a spinner gets little.
-fn spinning(history: &History<'_>, findings: &mut Findings) {
-    let Some(ended) = history.quiet_ended() else {
-        findings.unproven(
-            Code::QuietNotWatched,
-            say("the quiet period was not watched to its end"),
-            [],
-        );
-        return;
-    };
-    let Event::QuietEnded {
-        empty,
-        window,
-        wanted,
-    } = ended.event
-    else {
-        return;
-    };
-    if *empty {
-        return;
-    }
-    let watched: Vec<(Pid, u64)> = wanted
-        .iter()
-        .map(|(pid, wanted)| (*pid, *wanted))
-        .filter(|(pid, _)| is_answerable(history, *pid))
-        .collect();
-    if *window < SHORTEST_WINDOW {
-        if !watched.is_empty() {
-            findings.unproven(
-                Code::QuietNotWatched,
-                say("a quiet period of ")
-                    .time(*window)
-                    .text(" is too short to tell spinning from working"),
-                [ended.seq],
-            );
-        }
-        return;
-    }
-    let spinners = watched.iter().filter(|(_, wanted)| *wanted > window / 2);
-    for (pid, wanted) in spinners {
-        findings.broken(
-            Code::QuietSpinning,
-            history
-                .cast
-                .called(*pid)
-                .text(" was spinning: it wanted the CPU for ")
-                .time(*wanted)
-                .text(" of a quiet period of ")
-                .time(*window),
-            [ended.seq],
-        );
     }
 }
 
@@ -309,7 +281,7 @@ fn deaf(history: &History<'_>, findings: &mut Findings) {
 }
 
 /// Neither ours nor declared durable by the drill.
-fn is_answerable(history: &History<'_>, pid: Pid) -> bool {
+pub(super) fn is_answerable(history: &History<'_>, pid: Pid) -> bool {
     let allowed: &[AllowedHelper] = match &history.drill.expect.helpers {
         Asked::Ask(helpers) => &helpers.allow,
         Asked::Skip { .. } => &[],
@@ -317,7 +289,12 @@ fn is_answerable(history: &History<'_>, pid: Pid) -> bool {
     !history.cast.is_ours(pid) && !history.cast.is_allowed(allowed, pid)
 }
 
-fn hold(history: &History<'_>, expected: &Quiet, findings: &mut Findings) {
+fn hold(
+    history: &History<'_>,
+    expected: &Quiet,
+    uncounted: &[Uncounted<'_, '_>],
+    findings: &mut Findings,
+) {
     let Some(ended) = history.quiet_ended() else {
         return;
     };
@@ -327,6 +304,7 @@ fn hold(history: &History<'_>, expected: &Quiet, findings: &mut Findings) {
         .into_iter()
         .chain(history.look(Moment::End).map(|look| look.seen.seq))
         .chain([ended.seq])
+        .chain(uncounted.iter().map(|uncounted| uncounted.request.seen.seq))
         .collect();
     let empty = matches!(ended.event, Event::QuietEnded { empty: true, .. });
     let sentence = match gone {
@@ -338,10 +316,29 @@ fn hold(history: &History<'_>, expected: &Quiet, findings: &mut Findings) {
         ),
         Some(gone) if empty => say("nothing was left ")
             .time(ended.since(gone))
-            .text(" after the session was gone, and no new request had arrived"),
-        Some(_) => say("in a quiet period of ")
+            .text(" after the session was gone, and no new request had arrived")
+            .then(not_counted(uncounted, gone)),
+        Some(gone) => say("in a quiet period of ")
             .limit(expected.window.0)
-            .text(" no new request arrived, nothing was spinning and nothing ignored SIGTERM"),
+            .text(" no new request arrived, nothing was spinning and nothing ignored SIGTERM")
+            .then(not_counted(uncounted, gone)),
     };
     findings.held(sentence, evidence);
+}
+
+/// `; not counted: POST /builds, 252 ms after the session was gone (…)`
+fn not_counted(uncounted: &[Uncounted<'_, '_>], gone: Seen<'_>) -> Sentence {
+    if uncounted.is_empty() {
+        return Sentence::default();
+    }
+    let each = uncounted.iter().map(|uncounted| {
+        say(uncounted.request.name())
+            .text(", ")
+            .time(uncounted.request.seen.since(gone))
+            .text(format!(
+                " after the session was gone ({})",
+                uncounted.because
+            ))
+    });
+    say("; not counted: ").then(Sentence::list(each.collect()))
 }

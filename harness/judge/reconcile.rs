@@ -45,7 +45,7 @@ pub(super) fn judge(history: &History<'_>, expected: &Reconcile) -> Findings {
     } else {
         Intent::Known
     };
-    let right = right_count(expected, history.crash.at);
+    let right = right_count(expected, history.moment());
     match known {
         Intent::Open => must_refuse(&counts, reply),
         Intent::Either if is_refusal(reply) => must_refuse(&counts, reply),

@@ -91,7 +91,7 @@ impl<'h, 'a> Truth<'h, 'a> {
         row: &Row,
         claim: Claim,
     ) -> Option<Sentence> {
-        let point = history.crash.at;
+        let point = history.moment();
         let is_named = || {
             let id = row.text("effect").filter(|id| !id.is_empty());
             id.map(|id| self.effects.iter().any(|effect| effect.id == id))

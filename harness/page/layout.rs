@@ -259,6 +259,7 @@ mod tests {
 
     fn tale() -> Tale {
         let moments = Moments {
+            crash: None,
             client_gone: Some(2_000_000),
             last_operation: None,
             revoked: Some(3_000_000),

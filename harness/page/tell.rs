@@ -327,13 +327,13 @@ fn about_the_crash(event: &Event, cast: &Cast) -> Option<Told> {
             )
         }
         Event::QuietStarted => told(Drawn::Across(Mark::Note), "the quiet period begins").minor(),
-        Event::QuietEnded { empty, window, .. } => {
+        Event::QuietEnded { empty, windows } => {
             let how = if *empty {
                 ", with nothing left to watch"
             } else {
                 ""
             };
-            let window = window / 1_000_000;
+            let window = windows.iter().map(|window| window.length).sum::<u64>() / 1_000_000;
             told(
                 Drawn::Across(Mark::Note),
                 format!("the quiet period ends after {window} ms{how}"),

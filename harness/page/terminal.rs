@@ -75,11 +75,7 @@ pub(crate) fn render_trial(
         style.dim(&spell_seconds(trial.seconds))
     );
     if was_run(trial) {
-        let _ = writeln!(
-            out,
-            "{}",
-            style.dim(&style.sentence(moment(trial.crash_point), 0))
-        );
+        let _ = writeln!(out, "{}", style.dim(&style.sentence(moment(trial), 0)));
     }
     if let Some(because) = trial.reason.as_ref().or(trial.error.as_ref()) {
         let _ = writeln!(out, "{}", style.sentence(because, 0));

@@ -145,6 +145,7 @@ pub(super) fn poller() -> Vec<Line> {
 
 pub(super) fn moments() -> Moments {
     Moments {
+        crash: None,
         client_gone: Some(6_000_000),
         last_operation: Some(Operation {
             at: 50_000_000,

@@ -61,7 +61,7 @@ pub(super) fn section(
                     span.note { (seconds(trial)) }
                 }
                 // A link to what is inside opens it.
-                p.crash id=(id) { (moment(trial.crash_point)) }
+                p.crash id=(id) { (moment(trial)) }
                 @if cut_short {
                     p.trouble {
                         "This trial was cut short. Its answers are what the judge says of the journal up to there."

@@ -87,8 +87,16 @@ pub(super) fn with_code(sentence: &str) -> Markup {
     }
 }
 
-/// The moment of a crash, for somebody who has not read what the names mean.
-pub(crate) fn moment(point: CrashPoint) -> &'static str {
+/// What was so when the client died, for a reader who does not know what the names of the points mean. Nothing of it is
+/// said of a crash that did not land.
+pub(crate) fn moment(trial: &TrialResult) -> &'static str {
+    match trial.moments.crash {
+        Some(_) => meaning(trial.crash_point),
+        None => "The crash did not land at this point.",
+    }
+}
+
+fn meaning(point: CrashPoint) -> &'static str {
     match point {
         CrashPoint::Startup => "The server was started, and nothing was written to it.",
         CrashPoint::Idle => "The session was open, and nothing had been asked.",

@@ -187,7 +187,19 @@ async fn hold_for(
         CrashPoint::AfterAcceptance => Hold::Reply,
         CrashPoint::TornReply => Hold::HalfReply,
         CrashPoint::AfterReply => Hold::Delivery,
-        CrashPoint::Boundary => hold_for_boundary(crash),
+        CrashPoint::Boundary => {
+            if is_carrier_unknown(&stage.drill, crash) {
+                let folder = stage.rehearsal_folder()?;
+                let drill = Arc::clone(&stage.drill);
+                let event = rehearse(drill, surroundings.clone(), &folder).await?;
+                let is_over = !matches!(event, Event::Rehearsed { .. });
+                stage.journal.append(event);
+                if is_over {
+                    return Ok(Err("a limit was exceeded in the rehearsal".to_owned()));
+                }
+            }
+            hold_for_boundary(crash)
+        }
         _ => Hold::Nothing,
     }))
 }
@@ -203,6 +215,12 @@ async fn prove_start(stage: &mut Stage, surroundings: &Surroundings) -> Result<(
     let event = rehearse(Arc::clone(&stage.drill), surroundings.clone(), &folder).await?;
     stage.journal.append(event);
     Ok(())
+}
+
+/// Whether only a clean run can say if this is a crash before the dispatch of the effect.
+fn is_carrier_unknown(drill: &Drill, crash: &Crash) -> bool {
+    let is_connection = matches!(crash.boundary, Some(b) if b.event == BoundaryEvent::Connection);
+    is_connection && crash.connection.is_none() && drill.makes_effects()
 }
 
 fn hold_for_boundary(crash: &Crash) -> Hold {

@@ -20,7 +20,12 @@ use crate::spec::{Boundary, BoundaryEvent, Crash, CrashPoint, Drill, Syscall};
 
 /// What divides a call, in the order of its happening.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Course(pub Vec<Step>);
+pub struct Course {
+    pub steps: Vec<Step>,
+    /// Which connection of the call carried the effect, from 1: a crash at it is one before dispatch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub carrier: Option<u32>,
+}
 
 /// One of the boundaries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,7 +40,7 @@ pub enum Step {
 impl Course {
     /// The crashes at these boundaries, as `every` says what is done at each.
     pub fn crashes(&self, every: &Crash) -> Vec<Crash> {
-        let steps = self.0.iter().zip(1..);
+        let steps = self.steps.iter().zip(1..);
         steps
             .map(|(step, place)| {
                 let mut crash = every.clone();
@@ -45,6 +50,7 @@ impl Course {
                     Step::Boundary(boundary) => {
                         crash.at = CrashPoint::Boundary;
                         crash.boundary = Some(*boundary);
+                        crash.connection = self.carrier;
                     }
                     Step::Syscall(syscall) => {
                         crash.at = CrashPoint::Syscall;
@@ -58,10 +64,10 @@ impl Course {
 
     /// Where two courses part, in words; `None` where they are one.
     pub fn differs_from(&self, other: &Self) -> Option<String> {
-        let at = (0..self.0.len().max(other.0.len()))
-            .find(|place| self.0.get(*place) != other.0.get(*place))?;
+        let at = (0..self.steps.len().max(other.steps.len()))
+            .find(|place| self.steps.get(*place) != other.steps.get(*place))?;
         let told = |course: &Self| {
-            let step = course.0.get(at);
+            let step = course.steps.get(at);
             step.map_or_else(|| "nothing".to_owned(), Step::to_string)
         };
         Some(format!(
@@ -115,19 +121,19 @@ pub fn course(
             return Err(NoCourse::Unanswered(because));
         }
     }
-    let steps = steps(&journal);
-    if steps.last() != Some(&Step::Point(CrashPoint::AfterResult)) {
+    let course = walk(&journal);
+    if course.steps.last() != Some(&Step::Point(CrashPoint::AfterResult)) {
         let detail = match event {
             Event::Rehearsed { detail, .. } if !detail.is_empty() => detail,
             _ => "the call was not answered".to_owned(),
         };
         return Err(NoCourse::Unanswered(detail));
     }
-    Ok(Course(steps))
+    Ok(course)
 }
 
 /// The boundaries that a journal shows, from the arming to the answer.
-fn steps(journal: &Journal) -> Vec<Step> {
+fn walk(journal: &Journal) -> Course {
     // What came first is what divides the call, whoever was first to tell.
     let mut entries = journal.collect(|entry| Some(entry.clone()));
     entries.sort_by_key(|entry| (entry.at, entry.seq));
@@ -135,14 +141,19 @@ fn steps(journal: &Journal) -> Vec<Step> {
     for entry in &entries {
         walk.pass(entry);
     }
-    walk.steps
+    Course {
+        steps: walk.steps,
+        carrier: walk.carrier,
+    }
 }
 
 #[derive(Default)]
 struct Walk {
     steps: Vec<Step>,
     armed: bool,
-    connections: u32,
+    /// The remote's numbers of the call's connections.
+    connections: Vec<u32>,
+    carrier: Option<u32>,
     requests: u32,
     lines: u32,
 }
@@ -170,18 +181,23 @@ impl Walk {
                 ]
                 .map(Step::Point),
             ),
-            Event::ConnectionSought { .. } => {
-                count(
-                    &mut self.steps,
-                    BoundaryEvent::Connection,
-                    &mut self.connections,
-                );
+            Event::ConnectionSought { connection, .. } => {
+                self.connections.push(*connection);
+                let nth = u32::try_from(self.connections.len()).unwrap_or(u32::MAX);
+                let event = BoundaryEvent::Connection;
+                self.steps.push(Step::Boundary(Boundary { event, nth }));
             }
             // Its reply is told of by the remote, and what the server does on it by others: a moment that both happen in
             // has no order. No server that waits for its reply does anything before.
-            Event::RequestReceived { .. } => {
+            Event::RequestReceived {
+                connection, effect, ..
+            } => {
                 self.requests += 1;
                 let nth = self.requests;
+                if effect.is_some() && self.carrier.is_none() {
+                    let carries = |(_, number): &(u32, &u32)| *number == connection;
+                    self.carrier = (1..).zip(&self.connections).find(carries).map(|(n, _)| n);
+                }
                 let steps = [
                     BoundaryEvent::Request,
                     BoundaryEvent::Reply,
@@ -199,7 +215,11 @@ impl Walk {
                 session: Session::A,
                 way: Way::FromServer,
                 ..
-            } => count(&mut self.steps, BoundaryEvent::Line, &mut self.lines),
+            } => {
+                self.lines += 1;
+                let (event, nth) = (BoundaryEvent::Line, self.lines);
+                self.steps.push(Step::Boundary(Boundary { event, nth }));
+            }
             Event::CallAnswered {
                 role: CallRole::Main,
                 ..
@@ -219,12 +239,6 @@ impl Walk {
     }
 }
 
-fn count(steps: &mut Vec<Step>, event: BoundaryEvent, so_far: &mut u32) {
-    *so_far += 1;
-    let nth = *so_far;
-    steps.push(Step::Boundary(Boundary { event, nth }));
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -237,7 +251,15 @@ mod tests {
         for event in events {
             journal.append(event);
         }
-        steps(&journal).iter().map(ToString::to_string).collect()
+        let course = walk(&journal);
+        course.steps.iter().map(ToString::to_string).collect()
+    }
+
+    fn course_with(steps: Vec<Step>) -> Course {
+        Course {
+            steps,
+            carrier: None,
+        }
     }
 
     fn sought() -> Event {
@@ -310,12 +332,54 @@ mod tests {
     }
 
     #[test]
+    fn a_course_knows_which_of_its_connections_carries_the_effect() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.jsonl");
+        let journal = Journal::create(&path, Secrets::default()).unwrap();
+        let sought = |connection| Event::ConnectionSought {
+            connection,
+            port: 1,
+        };
+        let arrived = |connection, makes: Option<&str>| {
+            let mut event = received();
+            if let Event::RequestReceived {
+                connection: over,
+                effect,
+                ..
+            } = &mut event
+            {
+                *over = connection;
+                *effect = makes.map(str::to_owned);
+            }
+            event
+        };
+        for event in [
+            sought(3),
+            Event::PhaseStarted { phase: Phase::Arm },
+            asked(),
+            sought(4),
+            arrived(4, None),
+            sought(5),
+            arrived(5, Some("build")),
+            answered(),
+        ] {
+            journal.append(event);
+        }
+        let course = walk(&journal);
+        assert_eq!(course.carrier, Some(2));
+        let every: Crash = serde_json::from_value(serde_json::json!("every")).unwrap();
+        let crashes = course.crashes(&every);
+        let second = crashes.iter().find(|crash| crash.point() == "connection-2");
+        assert_eq!(second.unwrap().connection, Some(2));
+    }
+
+    #[test]
     fn each_boundary_is_a_crash_with_a_place_in_the_line() {
         let every: Crash = serde_json::from_value(serde_json::json!({
             "at": "every", "kill": "server"
         }))
         .unwrap();
-        let course = Course(vec![
+        let course = course_with(vec![
             Step::Point(CrashPoint::TornCall),
             Step::Boundary(Boundary {
                 event: BoundaryEvent::Request,
@@ -341,8 +405,8 @@ mod tests {
     #[test]
     fn two_courses_part_at_the_first_boundary_that_differs() {
         let torn = Step::Point(CrashPoint::TornCall);
-        let one = Course(vec![torn, Step::Point(CrashPoint::AfterResult)]);
-        let other = Course(vec![torn]);
+        let one = course_with(vec![torn, Step::Point(CrashPoint::AfterResult)]);
+        let other = course_with(vec![torn]);
         assert_eq!(one.differs_from(&one), None);
         assert_eq!(
             one.differs_from(&other).as_deref(),

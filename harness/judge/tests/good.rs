@@ -1,7 +1,5 @@
 //! A good server's trial, told event by event.
 
-use std::collections::BTreeMap;
-
 use super::events::*;
 use crate::journal::*;
 use crate::spec::{Crash, CrashPoint};
@@ -289,8 +287,7 @@ impl Teller {
             Event::QuietStarted,
             Event::QuietEnded {
                 empty: true,
-                window: 0,
-                wanted: BTreeMap::new(),
+                windows: Vec::new(),
             },
         ]);
         self.begin(Phase::EvidenceAgain);

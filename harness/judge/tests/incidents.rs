@@ -1,7 +1,7 @@
 //! The incident record: which incidents there are, and what each tells.
 
 use super::tale::*;
-use crate::journal::Moment;
+use crate::journal::{Event, Moment, Pid, Process};
 use crate::judge::{Incident, IncidentKind};
 use crate::spec::CrashPoint;
 
@@ -64,4 +64,46 @@ fn where_nothing_was_dispatched_nothing_stands() {
         told[0].follow_up
     );
     assert_eq!(told[0].remote_jobs, Vec::<String>::new());
+}
+
+#[test]
+fn a_server_whose_parent_has_gone_is_told_to_be_an_orphan() {
+    let init = 1;
+    let with_parent = |parent: Pid| Process {
+        ppid: parent,
+        ..process(SERVER)
+    };
+    let seen_by = move |moment: Moment, parent: Pid| {
+        move |event: &mut Event| match event {
+            Event::Looked {
+                moment: at,
+                processes,
+                ..
+            } if *at == moment => {
+                processes.retain(|process| process.pid != SERVER);
+                processes.push(with_parent(parent));
+                true
+            }
+            _ => false,
+        }
+    };
+    let tale = Tale::good(CrashPoint::AfterAcceptance)
+        .change(seen_by(Moment::Point, CLIENT))
+        .change(seen_by(Moment::ClientGone, init));
+    let told = of(&tale);
+    let place = told[0].place.as_ref().unwrap();
+    assert_eq!((place.parent, place.os_orphan), (init, true));
+    // Where nobody looked at it after its client had gone, nothing is known of its parent.
+    let gone = |event: &mut Event| match event {
+        Event::Looked {
+            moment: Moment::ClientGone,
+            processes,
+            ..
+        } => {
+            processes.clear();
+            true
+        }
+        _ => false,
+    };
+    assert_eq!(of(&tale.change(gone))[0].place, None);
 }

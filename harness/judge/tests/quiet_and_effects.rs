@@ -1,7 +1,5 @@
 //! `quiet` and `effects`.
 
-use std::collections::BTreeMap;
-
 use serde_json::json;
 
 use super::tale::*;
@@ -16,15 +14,32 @@ fn is_eof(event: &Event) -> bool {
     matches!(event, Event::EofInPipe { .. })
 }
 
-/// The quiet period is watched: this long, with this much wanted by each process.
-fn watched(window: u64, wanted: &[(Pid, u64)]) -> impl Fn(&mut Event) -> bool {
-    let wanted: BTreeMap<Pid, u64> = wanted.iter().copied().collect();
+/// The quiet period is watched in two windows of this length, with this much wanted by each process in both.
+fn watched(length: u64, wanted: &[(Pid, u64)]) -> impl Fn(&mut Event) -> bool {
+    let work = wanted.iter().map(|(pid, wanted)| (*pid, *wanted, Some(0)));
+    let window = window(length, work);
+    in_windows(vec![window.clone(), window])
+}
+
+fn window(length: u64, work: impl Iterator<Item = (Pid, u64, Option<u64>)>) -> QuietWindow {
+    let work = work.map(|(pid, wanted, passed)| Work {
+        pid,
+        wanted,
+        passed,
+    });
+    QuietWindow {
+        length,
+        work: work.collect(),
+    }
+}
+
+fn in_windows(windows: Vec<QuietWindow>) -> impl Fn(&mut Event) -> bool {
     move |event| match event {
         Event::QuietEnded { .. } => {
+            let windows = windows.clone();
             *event = Event::QuietEnded {
                 empty: false,
-                window,
-                wanted: wanted.clone(),
+                windows,
             };
             true
         }
@@ -100,6 +115,81 @@ fn a_late_write_on_the_pending_connection_breaks_quiet_and_effects() {
     tale.finds(
         Code::EffectsUnwanted,
         "the remote applied 1 effect for this call",
+    );
+}
+
+#[test]
+fn a_connection_that_carries_the_effect_is_before_dispatch_whatever_it_is_called() {
+    let connection = |form| {
+        let mut boundary = json!({ "boundary": { "event": "connection", "nth": 1 } });
+        if let Some(carrier) = form {
+            boundary["connection"] = json!(carrier);
+        }
+        let at = crash(boundary);
+        Tale::good(CrashPoint::BeforeDispatch).change(move |event| match event {
+            Event::TrialStarted { crash, .. } => {
+                *crash = at.clone();
+                true
+            }
+            _ => false,
+        })
+    };
+    let released = |e: &Event| matches!(e, Event::RemoteReleased);
+    let tale = connection(None).after(released, late_write());
+    tale.finds(Code::QuietLateWrite, "a late write");
+    tale.finds(Code::EffectsUnwanted, "none is right at connection-1");
+    // A server that gave it up has shown nothing; a clean run says what would have come.
+    let told = connection(Some(1)).holds(Question::Effects).because;
+    assert!(told.contains("none is right at connection-1"), "{told}");
+    let told = connection(Some(2)).holds(Question::Effects).because;
+    assert!(told.contains("at most 1 is right"), "{told}");
+    // What came over it decides.
+    let read = [
+        Event::ConnectionReleased { connection: 1 },
+        request(1, "GET /whoami"),
+        sought(2),
+        request(2, "POST /builds"),
+        applied(2, "build-1", "key-a"),
+    ];
+    let tale = connection(Some(1)).after(released, read);
+    tale.holds(Question::Effects);
+    tale.finds(Code::QuietLateWrite, "2 requests arrived");
+}
+
+#[test]
+fn an_effect_before_the_crash_was_not_held_before_its_dispatch() {
+    let early = [
+        sought(9),
+        request(9, "POST /builds"),
+        applied(9, "build-9", "key-a"),
+    ];
+    Tale::good(CrashPoint::BeforeDispatch)
+        .before(|e| matches!(e, Event::CrashFired { .. }), early)
+        .finds(Code::TrialDispatchedEarly, "had applied 1 effect");
+}
+
+#[test]
+fn a_request_that_does_not_count_is_told() {
+    let told = Tale::good(CrashPoint::CallUnread)
+        .holds(Question::Quiet)
+        .because;
+    assert!(
+        told.contains("no new request had arrived; not counted: POST /builds, "),
+        "{told}"
+    );
+    assert!(
+        told.contains("read the call after its client had died"),
+        "{told}"
+    );
+    let told = point()
+        .before(is_eof, [sought(2)])
+        .after(is_eof, [request(2, "GET /builds")])
+        .holds(Question::Quiet)
+        .because;
+    assert!(told.contains("not counted: GET /builds, "), "{told}");
+    assert!(
+        told.contains("its connection had been begun before"),
+        "{told}"
     );
 }
 
@@ -309,7 +399,36 @@ fn a_worker_that_writes_after_the_server_was_killed_breaks() {
 fn a_spinner_breaks_even_where_it_gets_little_of_the_cpu() {
     point()
         .change(watched(500 * MS, &[(SERVER, 251 * MS)]))
-        .finds_only(Code::QuietSpinning, "`deploy` (pid 3) was spinning: it wanted the CPU for 251 ms of a quiet period of 500 ms");
+        .finds_only(Code::QuietSpinning, "`deploy` (pid 3) was spinning at the end of a quiet period of 1 s: it wanted the CPU for 251 ms of 500 ms, and before that for 251 ms of 500 ms, and read and wrote nothing");
+}
+
+#[test]
+fn what_works_in_the_last_window_alone_or_reads_and_writes_is_not_told_to_spin() {
+    let busy = |passed| window(500 * MS, [(SERVER, 500 * MS, passed)].into_iter());
+    let calm = window(500 * MS, [(SERVER, MS, Some(0))].into_iter());
+    point()
+        .change(in_windows(vec![calm.clone(), busy(Some(0))]))
+        .finds(Code::QuietWorkUndecided, "not in the window before");
+    point()
+        .change(in_windows(vec![busy(Some(0)), busy(Some(4096))]))
+        .finds(Code::QuietWorkUndecided, "read and wrote 4096 bytes");
+    point()
+        .change(in_windows(vec![busy(None), busy(None)]))
+        .finds(Code::QuietSpinning, "could not be seen");
+    // What came to rest has worked.
+    point()
+        .never_exiting()
+        .without(|e| {
+            matches!(
+                e,
+                Event::SignalSent {
+                    signal: Signal::Kill,
+                    ..
+                }
+            )
+        })
+        .change(in_windows(vec![busy(Some(0)), busy(Some(0)), calm]))
+        .holds(Question::Quiet);
 }
 
 #[test]

@@ -95,6 +95,15 @@ impl Drill {
         self.gate || crash.gate || crash.at == CrashPoint::Syscall
     }
 
+    /// Whether a route of the remote makes an effect.
+    pub fn makes_effects(&self) -> bool {
+        let routes = self
+            .remote
+            .as_ref()
+            .map_or(&[][..], |remote| &remote.routes);
+        routes.iter().any(|route| route.effect.is_some())
+    }
+
     /// Where the record of ownership is asked for from something that is not a log file: that.
     pub fn record_source(&self) -> Option<Source> {
         self.expect.ownership.as_ref()?.ask()?.source()
