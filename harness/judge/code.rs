@@ -333,10 +333,6 @@ catalogue! {
         "A request got through with the revoked credential."
         means "Revoking the run does not stop what holds its token."
         hint "Ask the authority about the token at each protected call, or keep tokens so short-lived that it does not matter.";
-    RevocationRemoteTakesToken Broken "revocation/remote-takes-token"
-        "The remote still took the token after it was revoked."
-        means "The remote checks signature and expiry alone."
-        hint "Have the resource introspect tokens, or shorten their lifetime.";
     RevocationSecondCredential Broken "revocation/second-credential"
         "A request got through with a second credential of the revoked run."
         means "Revoking the first credential leaves one that was derived from it."

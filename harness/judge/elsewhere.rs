@@ -68,8 +68,11 @@ impl<'h, 'a> Elsewhere<'h, 'a> {
     }
 
     /// The session that a question is about.
-    fn session(question: Question) -> Option<Session> {
+    fn session(&self, question: Question) -> Option<Session> {
+        let history = self.history;
         match question {
+            // Session B makes no call then, and the effects are those of session A.
+            Question::Reconcile if history.drill.only_looks_back(history.crash) => Some(Session::A),
             Question::Effects | Question::Ownership | Question::Handle => Some(Session::A),
             Question::Reconcile => Some(Session::B),
             Question::Revocation => Some(Session::Revoked),
@@ -79,7 +82,7 @@ impl<'h, 'a> Elsewhere<'h, 'a> {
 
     /// In place of what a question found.
     pub(super) fn amend(&self, question: Question, found: Findings) -> Findings {
-        let Some(session) = Self::session(question) else {
+        let Some(session) = self.session(question) else {
             return found;
         };
         // A server that ends in the middle of a call, and had sought nobody, has failed by itself.
@@ -104,7 +107,7 @@ impl<'h, 'a> Elsewhere<'h, 'a> {
 
     /// In place of why the crash did not land, where that tells less.
     pub(super) fn of_unlanded(&self, question: Question) -> Option<Findings> {
-        Self::session(question)?;
+        self.session(question)?;
         let history = self.history;
         let has_called = history.reply(Session::A).is_some()
             || history

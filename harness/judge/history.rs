@@ -372,6 +372,13 @@ impl<'a> History<'a> {
         })
     }
 
+    /// The last answer to a call that a session makes before its main call.
+    pub(super) fn answered_before(&self, of: Session) -> Option<Seen<'a>> {
+        self.last(|e| {
+            matches!(e, Event::CallAnswered { session, role: CallRole::Before, .. } if *session == of)
+        })
+    }
+
     /// The correlations of the calls that a session was asked to make.
     pub(super) fn calls_of(&self, of: Session) -> Vec<&'a str> {
         let asked = self.all().filter_map(|seen| match seen.event {

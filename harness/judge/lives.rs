@@ -36,11 +36,11 @@ pub(super) fn probes(history: &History<'_>, findings: &mut Findings) {
                         [revoked.seq, seen.seq],
                     );
                 } else if checks_signature_alone(history) {
-                    findings.broken(
-                        Code::RevocationRemoteTakesToken,
+                    // The remote's fault and not the server's, which has to refuse by itself then.
+                    findings.held(
                         say(format!(
-                            "after {} was revoked, the remote still took its token ({route} answered {status}): it checks \
-                             signature and expiry alone",
+                            "after {} was revoked, the remote still took its token ({route} answered {status}), because it \
+                             checks signature and expiry alone: only the server itself can refuse",
                             what(of)
                         )),
                         [revoked.seq, seen.seq],

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::journal::{AnswerShape, CallRole, Moment, Session};
+use crate::journal::{AnswerShape, CallRole, Event, Moment, Session};
 use crate::spec::{CrashPoint, Reconcile, ReconcileEffects, Recovery};
 
 use super::code::Code;
@@ -28,6 +28,10 @@ pub(super) fn judge(history: &History<'_>, expected: &Reconcile) -> Findings {
             [failure.seen.seq],
         );
     }
+    let right = right_count(expected, history.moment());
+    if history.drill.only_looks_back(history.crash) {
+        return looked_back(history, right);
+    }
     let (Some(reply), Some(counts)) = (history.reply(Session::B), Counts::of(history)) else {
         return unproven(
             Code::TrialNoEvidence,
@@ -45,7 +49,6 @@ pub(super) fn judge(history: &History<'_>, expected: &Reconcile) -> Findings {
     } else {
         Intent::Known
     };
-    let right = right_count(expected, history.moment());
     match known {
         Intent::Open => must_refuse(&counts, reply),
         Intent::Either if is_refusal(reply) => must_refuse(&counts, reply),
@@ -75,16 +78,22 @@ struct Counts<'h, 'a> {
 impl<'h, 'a> Counts<'h, 'a> {
     fn of(history: &'h History<'a>) -> Option<Self> {
         let b = history.window_of(Session::B)?;
-        let main = history.issued(Session::B, CallRole::Main)?;
+        let main = if history.drill.only_looks_back(history.crash) {
+            history
+                .answered_before(Session::B)
+                .map_or(b.from, |seen| seen.place)
+        } else {
+            history.issued(Session::B, CallRole::Main)?.place
+        };
         let before = history.issued(Session::B, CallRole::Before);
         // A server may replay as it starts; only what its `before` calls do is not of this call.
         let own_b = [
             Window {
                 from: b.from,
-                to: before.map_or(main.place, |before| before.place.min(main.place)),
+                to: before.map_or(main, |before| before.place.min(main)),
             },
             Window {
-                from: main.place,
+                from: main,
                 to: b.to,
             },
         ];
@@ -113,6 +122,11 @@ impl<'h, 'a> Counts<'h, 'a> {
             b,
             own_b,
         })
+    }
+
+    /// Whether nothing more can be added.
+    fn is_over(&self, history: &History<'_>) -> bool {
+        self.own_b[1].to < history.all().count()
     }
 
     fn standing(&self) -> Vec<&'h Effect<'a>> {
@@ -247,6 +261,53 @@ fn must_refuse(counts: &Counts<'_, '_>, reply: Reply<'_>) -> Findings {
     findings
 }
 
+/// The client has the result, and session B makes no call: what the remote holds is counted.
+fn looked_back(history: &History<'_>, right: usize) -> Findings {
+    let started = history.handshaken(Session::B);
+    let counts = Counts::of(history).filter(|counts| counts.is_over(history));
+    let (Some(started), Some(counts)) = (started, counts) else {
+        return unproven(
+            Code::TrialNoEvidence,
+            say("nothing shows that session B started and ended"),
+            started.map(|seen| seen.seq),
+        );
+    };
+    let ended = history.last(|e| {
+        matches!(
+            e,
+            Event::SessionEnded {
+                session: Session::B
+            }
+        )
+    });
+    let all = counts.standing();
+    let evidence = seqs(&all)
+        .into_iter()
+        .chain([started.seq])
+        .chain(ended.map(|seen| seen.seq));
+    let told = counts.told();
+    let mut findings = Findings::default();
+    if !history.makes_effects() || all.len() == right {
+        let made_none = "; session B made no call, since the client had the result";
+        findings.held(told.text(made_none), evidence);
+    } else {
+        let code = missing_or_more(all.len(), right);
+        let told = told
+            .text(format!(", where {right} is right"))
+            .then(by_proxy(history, &all));
+        findings.broken(code, told, evidence);
+    }
+    findings
+}
+
+fn missing_or_more(seen: usize, right: usize) -> Code {
+    if seen > right {
+        Code::ReconcileDuplicate
+    } else {
+        Code::ReconcileMissing
+    }
+}
+
 fn must_be_one(
     history: &History<'_>,
     counts: &Counts<'_, '_>,
@@ -270,16 +331,11 @@ fn must_be_one(
     let evidence = || seqs(&all).into_iter().chain([reply.seen.seq]);
     let mut findings = Findings::default();
     // More can still come in a journal that was cut; fewer cannot be told before the window is over.
-    let over = counts.own_b[1].to < history.all().count();
+    let over = counts.is_over(history);
     let counted_here = history.makes_effects();
     if counted_here && (all.len() > right || (all.len() != right && over)) {
-        let code = if all.len() > right {
-            Code::ReconcileDuplicate
-        } else {
-            Code::ReconcileMissing
-        };
         findings.broken(
-            code,
+            missing_or_more(all.len(), right),
             counts
                 .told()
                 .text(format!(", where {right} is right"))

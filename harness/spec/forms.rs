@@ -15,7 +15,7 @@ use serde_json::Value;
 pub use super::crash_forms::*;
 use super::model::{
     AllowedHelper, Call, Correlation, Count, CpuTime, CrashPoint, Helpers, Outcomes, Ownership,
-    RecordPlace, RecordPointers, Recover, Recovery, Size, Source, Span, Status,
+    RecordPlace, RecordPointers, Recover, Recovery, Retry, Size, Source, Span, Status,
 };
 
 /// What session B does.
@@ -31,8 +31,9 @@ pub enum RecoverForm {
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RetryForm {
-    /// The same call with the same correlation, in session B.
-    retry: True,
+    /// The same call with the same correlation, in session B. `true`: but not at `after-result`, where a client has the
+    /// result and does not retry; session B then makes no call, and the effects are counted. `always`: there too.
+    retry: RetryWord,
     /// Replaces `call.before` in session B.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     before: Option<Vec<Call>>,
@@ -68,8 +69,11 @@ pub struct ToolForm {
 impl From<RecoverForm> for Recover {
     fn from(form: RecoverForm) -> Self {
         match form {
-            RecoverForm::Retry(RetryForm { before, .. }) => Self {
-                how: Recovery::Retry(true),
+            RecoverForm::Retry(RetryForm { retry, before }) => Self {
+                how: Recovery::Retry(match retry {
+                    RetryWord::WithoutResult(True) => Retry::WithoutResult,
+                    RetryWord::Always(_) => Retry::Always,
+                }),
                 before,
             },
             RecoverForm::Operator(OperatorForm { before, .. }) => Self {
@@ -92,8 +96,11 @@ impl From<Recover> for RecoverForm {
     fn from(recover: Recover) -> Self {
         let before = recover.before;
         match recover.how {
-            Recovery::Retry(_) => Self::Retry(RetryForm {
-                retry: True,
+            Recovery::Retry(retry) => Self::Retry(RetryForm {
+                retry: match retry {
+                    Retry::WithoutResult => RetryWord::WithoutResult(True),
+                    Retry::Always => RetryWord::Always(Always::Always),
+                },
                 before,
             }),
             Recovery::Operator(_) => Self::Operator(OperatorForm {
@@ -112,6 +119,23 @@ impl From<Recover> for RecoverForm {
             }),
         }
     }
+}
+
+/// When session B makes the call again: `true` or `always`.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(inline)]
+pub enum RetryWord {
+    WithoutResult(True),
+    Always(Always),
+}
+
+/// `always`.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum Always {
+    Always,
 }
 
 /// `true`, where `false` would say nothing that leaving the key out does not say.

@@ -11,7 +11,7 @@ use super::stage::Stage;
 use super::{TrialError, enter};
 use crate::journal::{AnswerShape, CallRole, Event, Moment, Phase, Session};
 use crate::session::{LiveSession, Write};
-use crate::spec::{Call, Recovery, Revocable, Signal, Stream};
+use crate::spec::{Call, Crash, Recovery, Revocable, Signal, Stream};
 
 /// Who revokes.
 pub(super) const OPERATOR: &str = "the drill, as the operator";
@@ -179,7 +179,11 @@ pub(super) async fn sweep(stage: &Stage) -> Result<(), TrialError> {
 }
 
 /// Session B: a new client, server and credential, and what the drill says recovers.
-pub(super) async fn recover(stage: &mut Stage, aftermath: &Aftermath) -> Result<(), TrialError> {
+pub(super) async fn recover(
+    stage: &mut Stage,
+    crash: &Crash,
+    aftermath: &Aftermath,
+) -> Result<(), TrialError> {
     let drill = Arc::clone(&stage.drill);
     let Some(recover) = &drill.recover else {
         return Ok(());
@@ -203,19 +207,15 @@ pub(super) async fn recover(stage: &mut Stage, aftermath: &Aftermath) -> Result<
     stage.mint_recovery()?;
     if let Some(mut live) = stage.open(Session::B, before).await? {
         stage.list_tools(&mut live, SHIFTS).await?;
-        let call_id = stage.identity(Session::B).call.clone();
         let (session, role) = (Session::B, CallRole::Main);
-        stage
-            .issue(
-                &mut live,
-                session,
-                role,
-                &call,
-                call_id.clone(),
-                Write::Whole,
-            )
-            .await?;
-        stage.answered(&live, role, &call_id, call.within).await;
+        if !drill.only_looks_back(crash) {
+            let call_id = stage.identity(session).call.clone();
+            let (id, whole) = (call_id.clone(), Write::Whole);
+            stage
+                .issue(&mut live, session, role, &call, id, whole)
+                .await?;
+            stage.answered(&live, role, &call_id, call.within).await;
+        }
         stage.look(Moment::Recovered, None, session, &live).await?;
         end_politely(stage, live, aftermath).await?;
     }

@@ -281,7 +281,7 @@ async fn sessions(
         let aftermath = crash::crash_and_observe(stage, crash, &mut live).await?;
         after::revoke_and_stop(stage, &live, &aftermath).await?;
         let beside = beside::still_open(stage, beside).await?;
-        after::recover(stage, &aftermath).await?;
+        after::recover(stage, crash, &aftermath).await?;
         beside::call(stage, beside, &aftermath).await?;
         stage.verify_authority().await?;
         let tried = after::try_revoked_session(stage, &aftermath).await?;

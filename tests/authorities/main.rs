@@ -341,9 +341,14 @@ fn a_server_that_goes_by_the_signature_is_told_from_one_that_asks() {
         "/fixtures/python/.venv/bin/python"
     );
     let ground = Ground::new();
-    for (name, how) in [("asks", "introspection"), ("believes", "signature")] {
+    for (name, how, resource) in [
+        ("asks", "introspection", "introspects"),
+        ("believes", "signature", "introspects"),
+        // The remote is at fault, and the server refuses all the same.
+        ("asks-alone", "beforehand", "checks-signature"),
+    ] {
         let mut drill = small::drill(name, &[python, "@python/verifies.py", how]);
-        drill["authority"] = json!({ "oauth": { "tokens": "jwt" } });
+        drill["authority"] = json!({ "oauth": { "tokens": "jwt", "resource": resource } });
         drill["server"]["env"]["OAUTH_ISSUER"] = json!("{{ authority.issuer }}");
         drill["crash"] = json!(["idle", "after-acceptance"]);
         ground.drill(name, &drill.to_string());
@@ -355,6 +360,8 @@ fn a_server_that_goes_by_the_signature_is_told_from_one_that_asks() {
     )];
     let wrong = compare(&trials, "asks::idle", &[])
         + &compare(&trials, "asks::after-acceptance", &[])
+        + &compare(&trials, "asks-alone::idle", &[])
+        + &compare(&trials, "asks-alone::after-acceptance", &[])
         + &compare(&trials, "believes::idle", believes)
         + &compare(&trials, "believes::after-acceptance", believes);
     assert!(wrong.is_empty(), "{wrong}");

@@ -12,6 +12,8 @@ use Point::*;
 pub enum Point {
     Idle,
     BeforeDispatch,
+    /// The same moment, named by what happens and not by its meaning.
+    FirstConnection,
     Sent,
     /// After acceptance, the reply withheld to the end of the observation.
     Held,
@@ -30,14 +32,15 @@ const STAGES: [Point; 3] = [Idle, Held, AfterResult];
 /// From these on a call has been dispatched, or is about to be.
 pub const FROM_DISPATCH_ON: &[Point] = &[BeforeDispatch, Held, Given, AfterResult];
 
-/// From these on there is an effect.
-pub const WITH_EFFECT: &[Point] = &[Held, Given, AfterResult];
+/// There is an effect, and the client does not know of it.
+pub const WITHOUT_RESULT: &[Point] = &[Held, Given];
 
 impl Point {
     fn crash(self) -> Value {
         match self {
             Idle => json!("idle"),
             BeforeDispatch => json!("before-dispatch"),
+            FirstConnection => json!({ "boundary": { "event": "connection", "nth": 1 } }),
             Sent => json!("sent"),
             Held => json!("after-acceptance"),
             Given => json!({ "at": "after-acceptance", "name": "reply-given", "reply": "given" }),
@@ -52,6 +55,7 @@ impl Point {
         match self {
             Idle => "idle",
             BeforeDispatch => "before-dispatch",
+            FirstConnection => "boundary::connection-1",
             Sent => "sent",
             Held => "after-acceptance",
             Given => "after-acceptance::reply-given",

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 #[expect(clippy::enum_glob_use, reason = "a table is full of them")]
 use super::row::Point::*;
-use super::row::{FROM_DISPATCH_ON, Row, WITH_EFFECT, node, perl, python, shell};
+use super::row::{FROM_DISPATCH_ON, Row, WITHOUT_RESULT, node, perl, python, shell};
 
 pub fn table() -> Vec<Row> {
     [
@@ -30,7 +30,9 @@ fn large_text() -> Value {
 
 fn good_servers() -> Vec<Row> {
     vec![
-        python("good").good().at(&[Sent, StdinClosed], ""),
+        python("good")
+            .good()
+            .at(&[FirstConnection, Sent, StdinClosed], ""),
         python("tasks").at(&[BeforeDispatch, Held, StdinClosed], ""),
         python("good")
             .named("large-arguments")
@@ -122,8 +124,13 @@ fn the_end() -> Vec<Row> {
         python("blocking")
             .set("/expect/eof/within", json!("1500ms"))
             .at(&[Idle, Given, AfterResult], "")
-            .at(&[BeforeDispatch], "eof quiet effects")
+            .at(&[BeforeDispatch, FirstConnection], "eof quiet effects")
             .at(&[Held], "eof"),
+        // Work that ends is no spinning, on a loaded machine either.
+        python("works")
+            .set("/expect/eof/within", json!("6s"))
+            .at(&[Held], "eof"),
+        python("scribbles").outlives_eof().at(&[Idle], "eof quiet?"),
         stays(python("non_daemon")).at(&[Given], "eof"),
         python("spins").outlives_eof().at(&[Idle], "eof quiet"),
         python("retries").outlives_eof().at(&[Held], "eof quiet"),
@@ -190,13 +197,26 @@ fn keyless(row: Row) -> Row {
 
 fn effects() -> Vec<Row> {
     let first_is_right = "without an effect of session A, session B makes the first";
+    let nobody_retries = "a client that has its result does not retry";
+    let retries_always = |row: Row| row.set("/recover", json!({ "retry": "always" }));
     vec![
         keyless(python("blind_replay"))
-            .at(WITH_EFFECT, "reconcile")
+            .at(WITHOUT_RESULT, "reconcile")
+            .unseen(&[AfterResult], nobody_retries)
             .elsewhere_unseen(first_is_right),
+        retries_always(keyless(python("blind_replay")))
+            .named("blind-replay-always")
+            .at(&[AfterResult], "reconcile"),
         python("newborn_key")
-            .at(WITH_EFFECT, "reconcile")
+            .at(WITHOUT_RESULT, "reconcile")
+            .unseen(&[AfterResult], nobody_retries)
             .elsewhere_unseen(first_is_right),
+        retries_always(python("newborn_key"))
+            .named("newborn-key-always")
+            .at(&[AfterResult], "reconcile"),
+        retries_always(python("good"))
+            .named("good-always")
+            .at(&[AfterResult], ""),
         // With an authority, whose revoked session starts on the same work folder, as without one.
         python("outbox")
             .at(&[BeforeDispatch, Held], "reconcile")
@@ -313,7 +333,11 @@ fn wire() -> Vec<Row> {
         // Session A's line came in two parts, session B's in one: one key, and two payloads.
         node("splits")
             .set("/call/arguments/text", large_text())
-            .at(&[Held, AfterResult], "reconcile"),
+            .at(&[Held], "reconcile")
+            .unseen(
+                &[AfterResult],
+                "a client that has its result does not retry",
+            ),
         // It ends over the message of the call: session A never gets to the crash, and no later session to its answer.
         python("strict")
             .set("/call/arguments/text", large_text())

@@ -94,9 +94,9 @@ fn an_authority_that_lists_no_refusal_of_the_calls_that_it_makes_is_broken() {
 }
 
 #[test]
-fn a_remote_that_still_takes_the_token_of_a_probe_is_told() {
-    point()
-        .drilled_with(json!({ "authority": {
+fn a_server_that_refuses_by_itself_is_not_broken_by_a_remote_that_takes_the_token() {
+    let takes_token = |tale: Tale| {
+        tale.drilled_with(json!({ "authority": {
             "bearer": null,
             "oauth": { "tokens": "jwt", "resource": "checks-signature", "lifetime": "10m" },
         } }))
@@ -107,7 +107,25 @@ fn a_remote_that_still_takes_the_token_of_a_probe_is_told() {
             }
             _ => false,
         })
-        .finds(Code::RevocationRemoteTakesToken, "signature and expiry");
+    };
+    let asks_nobody = point().without(|e| {
+        matches!(
+            e,
+            Event::RequestReceived {
+                credential: Credential::Run { revoked: true, .. },
+                ..
+            }
+        )
+    });
+    let told = takes_token(asks_nobody).holds(Question::Revocation).because;
+    assert!(told.contains("only the server itself can refuse"), "{told}");
+    assert!(
+        told.contains("by the server itself, without asking the remote"),
+        "{told}"
+    );
+    // One that hands it on all the same relies on a remote that does not refuse.
+    let hands_it_on = point().without(|e| matches!(e, Event::RequestRefused { .. }));
+    takes_token(hands_it_on).finds(Code::RevocationStillWorks, "signature and expiry alone");
 }
 
 #[test]

@@ -165,7 +165,11 @@ fn an_effect_before_the_crash_was_not_held_before_its_dispatch() {
     ];
     Tale::good(CrashPoint::BeforeDispatch)
         .before(|e| matches!(e, Event::CrashFired { .. }), early)
-        .finds(Code::TrialDispatchedEarly, "had applied 1 effect");
+        .finds_at(
+            Question::Effects,
+            Code::TrialDispatchedEarly,
+            "had applied 1 effect",
+        );
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub fn drill(change: Value) -> Drill {
         "authority": { "bearer": "Authorization" },
         "call": { "tool": "deploy_build" },
         "crash": ["after-acceptance"],
-        "recover": { "retry": true },
+        "recover": { "retry": "always" },
         "expect": {
             "eof": { "within": "2s" },
             "ownership": { "log": "activity.jsonl", "record": {

@@ -56,11 +56,20 @@ pub struct Recover {
     pub before: Option<Vec<Call>>,
 }
 
+/// When session B makes the call again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Retry {
+    /// Where session A's client had no result: a client with a result does not retry.
+    WithoutResult,
+    /// At `after-result` too.
+    Always,
+}
+
 /// How session B reconciles.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Recovery {
-    /// The same call with the same correlation: `retry: true`. Always true, since `retry: false` is a mistake.
-    Retry(bool),
+    /// The same call with the same correlation: `retry: true`, `retry: always`.
+    Retry(Retry),
     /// The same call, which the server must refuse where an intent has no known outcome: `operator: true`.
     Operator(bool),
     /// A tool made for it.

@@ -95,6 +95,12 @@ impl Drill {
         self.gate || crash.gate || crash.at == CrashPoint::Syscall
     }
 
+    /// Whether session B makes no call after this crash: its client has the result, and only looks.
+    pub fn only_looks_back(&self, crash: &Crash) -> bool {
+        let how = self.recover.as_ref().map(|recover| &recover.how);
+        crash.at == CrashPoint::AfterResult && how == Some(&Recovery::Retry(Retry::WithoutResult))
+    }
+
     /// Whether a route of the remote makes an effect.
     pub fn makes_effects(&self) -> bool {
         let routes = self
