@@ -10,8 +10,8 @@ use cargo_drill::spec::{
     Decision, Drill, Eof, Exchange, Expect, Group, Handshake, Helpers, Kill, Known, Limits, Lookup,
     Network, Outcomes, Ownership, Plain, Protocol, Question, Quiet, Reconcile, ReconcileEffects,
     RecordPlace, RecordPointers, Recover, Recovery, Remote, Repeats, Reply, ReplyTiming,
-    Requirement, Revocable, Revocation, Route, Server, Signal, Size, Span, Status, StdinKind,
-    Stream,
+    Requirement, Retry, Revocable, Revocation, Route, Server, Signal, Size, Span, Status,
+    StdinKind, Stream,
 };
 use serde_json::{Value, json};
 
@@ -179,7 +179,7 @@ fn the_drill_of_the_design_means_what_it_says() {
         redact: Vec::new(),
         repeat: None,
         recover: Some(Recover {
-            how: Recovery::Retry(true),
+            how: Recovery::Retry(Retry::WithoutResult),
             before: None,
         }),
         expect: Expect {
