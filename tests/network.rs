@@ -202,7 +202,7 @@ fn it_is_the_same_for_an_ordinary_user() {
 
 fn a_flood_is_counted_and_fills_no_journal() {
     let ground = ground(&["flood"], |drill| {
-        drill["recover"] = json!({ "retry": "always" })
+        drill["recover"] = json!({ "retry": "always" });
     });
     let mut command = ground.command([]);
     let left = run(&ground, command.env("CARGO_DRILL_CELL", "namespaces"));
