@@ -308,6 +308,14 @@ async fn wait_for(
             // A launcher that has gone has left somebody who serves.
             Some(Some(Sign::Ended)) if stage.is_gone(live) => {
                 let ending = stage.lost(live).await.told();
+                // Its answer may be told after its end.
+                if answered.is_none() {
+                    let last = |entry: &Entry| match signs.read(entry) {
+                        Some(Sign::Answered(instead)) => Some(instead),
+                        _ => None,
+                    };
+                    answered = watch.until(Instant::now(), last).await;
+                }
                 let instead = format!("{ending} before the point was reached");
                 return Ok(Err(answered.unwrap_or(instead)));
             }
