@@ -11,6 +11,7 @@ compile_error!(
 );
 
 mod bounds;
+mod counters;
 mod doorway;
 mod ended;
 mod fence;

@@ -11,6 +11,7 @@ use std::path::Path;
 
 use nix::unistd::geteuid;
 
+use super::counters::{passed, slept, wanted, written};
 use super::message::{Pipe, Present};
 use super::{sys, usage};
 use crate::journal::{Pid, PipeEnd, Process, Secret, Socket, names_in};
@@ -400,52 +401,6 @@ pub(super) fn inode(link: &[u8]) -> Option<u64> {
         .strip_prefix("pipe:[")
         .or_else(|| text.strip_prefix("socket:["))?;
     number.strip_suffix(']')?.parse().ok()
-}
-
-/// `wchar` of `/proc/PID/io`.
-fn written(folder: &Path) -> Option<u64> {
-    let text = fs::read_to_string(folder.join("io")).ok()?;
-    of_io(&text, "wchar:")
-}
-
-/// `rchar` and `wchar` of `/proc/PID/io`: the bytes that reads and writes have passed. One that fails, or finds the end of a
-/// file, passes none.
-fn passed(folder: &Path) -> Option<u64> {
-    let text = fs::read_to_string(folder.join("io")).ok()?;
-    Some(of_io(&text, "rchar:")? + of_io(&text, "wchar:")?)
-}
-
-fn of_io(text: &str, name: &str) -> Option<u64> {
-    text.lines()
-        .find_map(|line| line.strip_prefix(name))?
-        .trim()
-        .parse()
-        .ok()
-}
-
-/// `voluntary_ctxt_switches` of `proc_pid_status(5)`.
-fn slept(folder: &Path) -> Option<u64> {
-    let status = fs::read_to_string(folder.join("status")).ok()?;
-    let line = status
-        .lines()
-        .find(|line| line.starts_with("voluntary_ctxt_switches:"))?;
-    line.split_ascii_whitespace().nth(1)?.parse().ok()
-}
-
-/// Time on the CPU plus time waiting for it, ns, over all threads: `/proc/PID/schedstat` is the leader's alone.
-fn wanted(folder: &Path) -> u64 {
-    let Ok(tasks) = fs::read_dir(folder.join("task")) else {
-        return 0;
-    };
-    tasks
-        .filter_map(|task| fs::read_to_string(task.ok()?.path().join("schedstat")).ok())
-        .map(|text| {
-            text.split_ascii_whitespace()
-                .take(2)
-                .filter_map(|n| n.parse::<u64>().ok())
-                .sum::<u64>()
-        })
-        .sum()
 }
 
 /// Those of a process's sockets that are connected to `port`.
